@@ -1,0 +1,303 @@
+//! Decides the plan of a sandbox from what was granted and what the host has. Nothing here touches the machine.
+
+use std::path::PathBuf;
+
+use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
+
+use crate::cgroup::Cgroups;
+use crate::identity::AGENT;
+use crate::image::HostImage;
+use crate::plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
+use crate::seccomp::FilterSpec;
+use crate::text::OsText;
+
+/// What is hidden from a folder's view, and what is shown in another form.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Veil {
+    /// Paths that are not shown.
+    pub hidden: Vec<OsText>,
+    /// Files whose content is replaced.
+    pub replaced: Vec<(OsText, String)>,
+}
+
+/// A folder of the host as a view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FolderView {
+    /// The folder.
+    pub path: PathBuf,
+    /// Whose files appear as the agent's, as root.
+    pub owner: Option<Owner>,
+    /// What is hidden.
+    pub veil: Veil,
+}
+
+/// What a plan is compiled from.
+#[derive(Debug)]
+pub struct SandboxSpec<'a> {
+    /// What was granted.
+    pub capabilities: &'a Capabilities,
+    /// Where groups can be made.
+    pub cgroups: &'a Cgroups,
+    /// The sandbox's ids.
+    pub identity: Identity,
+    /// The root and what is mounted in it.
+    pub image: &'a HostImage,
+    /// A folder with copies of input files, and empty folders for input folders.
+    pub inputs: Option<FolderView>,
+    /// Input folders by name.
+    pub input_folders: Vec<(String, FolderView)>,
+    /// The project.
+    pub project: Option<FolderView>,
+    /// Whether a writable union can be had; the project is copied otherwise.
+    pub has_writable_union: bool,
+}
+
+/// System V shared memory and locked memory that a run may have, bytes.
+const SHARED_MEMORY: u64 = 64 << 20;
+const LOCKED_MEMORY: u64 = 8 << 20;
+/// Pseudo terminals of a run.
+const TERMINALS: u32 = 16;
+/// Files and folders that the sandbox itself needs in its scratch file system.
+const OWN_FILES: u64 = 16;
+
+/// Compiles the plan.
+pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
+    let mut draft = Draft { sources: Vec::new(), steps: Vec::new() };
+    draft.root(spec.image);
+    draft.scratch(spec);
+    draft.workspace(spec);
+    draft.devices(is_executable(spec));
+    draft.inputs(spec);
+    draft.kernel();
+    Plan {
+        identity: spec.identity,
+        account: Account { uid: AGENT, gid: AGENT, name: "agent".into(), home: "/workspace".into() },
+        sources: draft.sources,
+        steps: draft.steps,
+        sysctls: sysctls(),
+        process_limits: process_limits(spec),
+        group_limits: group_limits(spec),
+        path_rules: path_rules(spec),
+        filter: filter(spec),
+        environment: environment(),
+        workspace: "/workspace".into(),
+        changes: (spec.project.is_some() && spec.has_writable_union).then(|| "scratch/changes".into()),
+        wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
+    }
+}
+
+fn is_executable(spec: &SandboxSpec<'_>) -> bool {
+    spec.capabilities.spawn == Spawn::Any
+}
+
+struct Draft {
+    sources: Vec<Source>,
+    steps: Vec<Step>,
+}
+
+impl Draft {
+    fn tree(&mut self, path: PathBuf, owner: Option<Owner>, at: &str) {
+        self.steps.push(Step::Tree { source: self.sources.len(), at: at.to_owned() });
+        self.sources.push(Source { path, owner });
+    }
+
+    fn folder(&mut self, at: &str, mode: u32, is_agents: bool) {
+        self.steps.push(Step::Folder { at: at.to_owned(), mode, is_agents });
+    }
+
+    fn union(&mut self, at: &str, layers: &[&str]) {
+        self.steps.push(Step::Union { at: at.to_owned(), layers: layers.iter().map(|l| (*l).to_owned()).collect() });
+    }
+
+    fn bind(&mut self, from: &str, to: &str, executable: bool) {
+        self.steps.push(Step::Bind { from: from.to_owned(), to: to.to_owned(), executable });
+    }
+
+    /// Unions, not binds: a bind would tell the host's device and path in the mount table.
+    fn root(&mut self, image: &HostImage) {
+        self.folder("empty", 0o755, false);
+        self.tree(image.root.clone(), None, "skeleton");
+        self.union("root", &["skeleton", "empty"]);
+        for (name, path) in &image.trees {
+            self.tree(path.clone(), None, &format!("image-{name}"));
+            self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"]);
+        }
+    }
+
+    /// One sized file system for all that the run can write.
+    fn scratch(&mut self, spec: &SandboxSpec<'_>) {
+        let limit = |key| spec.capabilities.limits.get(key).unwrap_or(0);
+        let veiled = spec.project.as_ref().map_or(0, |p| p.veil.hidden.len() + p.veil.replaced.len()) as u64;
+        self.steps.push(Step::Tmpfs {
+            at: "scratch".into(),
+            bytes: limit(LimitKey::Disk),
+            files: limit(LimitKey::Files) + OWN_FILES + veiled * 2,
+            executable: is_executable(spec),
+        });
+        self.folder("scratch/tmp", 0o1777, true);
+        self.folder("scratch/shm", 0o1777, true);
+        self.bind("scratch/tmp", "root/tmp", is_executable(spec));
+    }
+
+    fn workspace(&mut self, spec: &SandboxSpec<'_>) {
+        let executable = is_executable(spec);
+        let Some(project) = &spec.project else {
+            self.folder("scratch/workspace", 0o755, true);
+            return self.bind("scratch/workspace", "root/workspace", executable);
+        };
+        self.tree(project.path.clone(), project.owner.clone(), "project");
+        let Veil { hidden, replaced } = project.veil.clone();
+        if !spec.has_writable_union {
+            self.folder("scratch/workspace", 0o755, true);
+            self.steps.push(Step::Copy { from: "project".into(), to: "scratch/workspace".into(), hidden, replaced });
+            return self.bind("scratch/workspace", "root/workspace", executable);
+        }
+        self.folder("scratch/work", 0o755, true);
+        self.steps.push(Step::Veil { layer: "scratch/changes".into(), below: "project".into(), hidden, replaced });
+        self.steps.push(Step::View {
+            at: "root/workspace".into(),
+            lower: "project".into(),
+            upper: "scratch/changes".into(),
+            work: "scratch/work".into(),
+            executable,
+        });
+    }
+
+    fn devices(&mut self, executable: bool) {
+        self.steps.push(Step::Tmpfs { at: "root/dev".into(), bytes: 64 << 10, files: 64, executable: false });
+        for name in DEVICES {
+            self.steps.push(Step::Device { name: (*name).into() });
+        }
+        for (at, to) in [
+            ("fd", "/proc/self/fd"),
+            ("stdin", "/proc/self/fd/0"),
+            ("stdout", "/proc/self/fd/1"),
+            ("stderr", "/proc/self/fd/2"),
+            ("ptmx", "pts/ptmx"),
+        ] {
+            self.steps.push(Step::Link { at: format!("root/dev/{at}"), to: to.into() });
+        }
+        self.steps.push(Step::Terminals { at: "root/dev/pts".into(), most: TERMINALS });
+        self.folder("root/dev/shm", 0o755, false);
+        self.bind("scratch/shm", "root/dev/shm", executable);
+        self.steps.push(Step::ReadOnly { at: "root/dev".into() });
+    }
+
+    fn inputs(&mut self, spec: &SandboxSpec<'_>) {
+        let Some(files) = &spec.inputs else { return };
+        self.tree(files.path.clone(), files.owner.clone(), "inputs");
+        self.union("root/inputs", &["inputs", "empty"]);
+        for (number, (name, folder)) in spec.input_folders.iter().enumerate() {
+            let (layer, below) = (format!("veil-{number}"), format!("input-{number}"));
+            self.tree(folder.path.clone(), folder.owner.clone(), &below);
+            let Veil { hidden, replaced } = folder.veil.clone();
+            self.steps.push(Step::Veil { layer: layer.clone(), below: below.clone(), hidden, replaced });
+            self.union(&format!("root/inputs/{name}"), &[&layer, &below]);
+        }
+    }
+
+    fn kernel(&mut self) {
+        self.steps.push(Step::Proc { at: "root/proc".into() });
+        self.steps.extend(MASKED.iter().map(|name| Step::Mask { at: format!("root/proc/{name}") }));
+        self.steps.push(Step::HostName { name: "sandbox".into() });
+        self.steps.push(Step::Loopback);
+        self.steps.push(Step::Enter);
+    }
+}
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
+
+/// Files of `/proc` that tell about the host beyond this namespace and are readable by anyone.
+const MASKED: &[&str] =
+    &["keys", "key-users", "kallsyms", "modules", "timer_list", "sched_debug", "latency_stats", "vmallocinfo", "interrupts"];
+
+/// Namespaces inside namespaces are the way to most kernel bugs: none can be made. Watches are counted per user: bounded.
+fn sysctls() -> Vec<Sysctl> {
+    let required = |name: &str| Sysctl { name: format!("user/max_{name}_namespaces"), value: "0".into(), is_required: true };
+    let wanted = |name: &str, value: String| Sysctl { name: name.into(), value, is_required: false };
+    ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"]
+        .into_iter()
+        .map(required)
+        .chain([
+            wanted("user/max_time_namespaces", "0".into()),
+            wanted("user/max_inotify_instances", "64".into()),
+            wanted("user/max_inotify_watches", "16384".into()),
+            wanted("kernel/shmall", (SHARED_MEMORY / 4096).to_string()),
+            wanted("kernel/shmmax", SHARED_MEMORY.to_string()),
+        ])
+        .collect()
+}
+
+fn process_limits(spec: &SandboxSpec<'_>) -> Vec<(ProcessLimit, u64)> {
+    let limit = |key| spec.capabilities.limits.get(key).unwrap_or(u64::MAX);
+    let mut limits = vec![
+        (ProcessLimit::Processes, limit(LimitKey::Processes) + shares_id_with_init(spec)),
+        (ProcessLimit::FileSize, limit(LimitKey::Disk)),
+        (ProcessLimit::OpenFiles, limit(LimitKey::OpenFiles)),
+        (ProcessLimit::Core, 0),
+        (ProcessLimit::Cpu, limit(LimitKey::Cpu).div_ceil(1000) + 1),
+        (ProcessLimit::LockedMemory, LOCKED_MEMORY),
+        (ProcessLimit::PendingSignals, 1024),
+        (ProcessLimit::MessageQueues, 0),
+    ];
+    if !spec.cgroups.holds_memory() {
+        limits.push((ProcessLimit::Data, limit(LimitKey::Memory)));
+    }
+    limits
+}
+
+/// The kernel counts processes by user; as an ordinary user init is one of them.
+fn shares_id_with_init(spec: &SandboxSpec<'_>) -> u64 {
+    match spec.identity {
+        Identity::Range { .. } => 0,
+        Identity::Single { .. } => 1,
+    }
+}
+
+fn group_limits(spec: &SandboxSpec<'_>) -> GroupLimits {
+    let limits = &spec.capabilities.limits;
+    GroupLimits {
+        memory_bytes: limits.get(LimitKey::Memory),
+        processes: limits.get(LimitKey::Processes).map(|most| most + 1),
+        cpus_milli: limits.get(LimitKey::Cpus),
+    }
+}
+
+fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
+    let rule = |path: &str, access| PathRule { path: path.into(), access };
+    let writable = if is_executable(spec) { Access::WriteExecute } else { Access::Write };
+    let mut rules = vec![rule("/", Access::List)];
+    rules.extend(spec.image.trees.iter().map(|(name, _)| rule(&format!("/{name}"), Access::Execute)));
+    for path in ["/etc", "/proc", "/inputs", "/run"] {
+        rules.push(rule(path, Access::Read));
+    }
+    rules.push(rule("/dev", Access::Device));
+    for path in ["/workspace", "/tmp", "/dev/shm"] {
+        rules.push(rule(path, writable));
+    }
+    rules
+}
+
+fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
+    let is_counted = spec.cgroups.holds_memory();
+    FilterSpec {
+        debug: spec.capabilities.kernel == Kernel::Debug,
+        processes: spec.capabilities.spawn != Spawn::None,
+        anonymous_files: is_counted,
+        shared_memory: is_counted,
+        same_user: shares_id_with_init(spec) == 1,
+    }
+}
+
+fn environment() -> Vec<(String, String)> {
+    [
+        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/workspace"),
+        ("USER", "agent"),
+        ("LANG", "C.UTF-8"),
+        ("TMPDIR", "/tmp"),
+        ("TERM", "dumb"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec()
+}

@@ -1,0 +1,113 @@
+//! User ids: which range of the host a sandbox has, and how maps are written.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, getegid, geteuid, waitpid};
+
+use crate::plan::{Identity, RANGE};
+use crate::sys::clone::{Forked, exit_now, fork_into};
+
+/// The agent's user and group id inside.
+pub(crate) const AGENT: u32 = 1000;
+/// Ids inside from which groups of other files are numbered; nobody has them.
+pub(crate) const STRANGERS: u32 = 2000;
+/// The first host id of the first range. Below are users, subordinate ids (100000 to 165535) and the ranges of container managers.
+const FIRST: u32 = 0x7000_0000;
+/// How many sandboxes can have a range at once.
+const SLOTS: u32 = 4096;
+/// Where ranges are locked, by root.
+const LOCKS: &str = "/run/ringfence/ids";
+
+/// A sandbox's identity, kept to itself for as long as this value lives.
+#[derive(Debug)]
+pub struct IdentityLease {
+    /// What the plan says.
+    pub identity: Identity,
+    _lock: Option<File>,
+}
+
+/// Takes a free range as root, or the caller's own ids.
+pub fn lease_identity() -> std::io::Result<IdentityLease> {
+    if !geteuid().is_root() {
+        let identity = Identity::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        return Ok(IdentityLease { identity, _lock: None });
+    }
+    fs::create_dir_all(LOCKS)?;
+    for slot in 0..SLOTS {
+        let lock = File::options().create(true).truncate(false).write(true).open(Path::new(LOCKS).join(slot.to_string()))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let identity = Identity::Range { first: FIRST + slot * RANGE };
+            return Ok(IdentityLease { identity, _lock: Some(lock) });
+        }
+    }
+    Err(std::io::Error::other(format!("all {SLOTS} ranges of user ids are in use")))
+}
+
+/// One line of an id map.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IdLine {
+    pub(crate) inside: u32,
+    pub(crate) outside: u32,
+    pub(crate) count: u32,
+}
+
+/// Writes the maps of a process in a new user namespace.
+pub(crate) fn write_maps(pid: Pid, users: &[IdLine], groups: &[IdLine], may_set_groups: bool) -> Result<(), Errno> {
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    if !may_set_groups {
+        write(&format!("{folder}/setgroups"), "deny")?;
+    }
+    write(&format!("{folder}/uid_map"), &lines(users))?;
+    write(&format!("{folder}/gid_map"), &lines(groups))
+}
+
+/// Writes the maps that an identity asks for.
+pub(crate) fn write_identity(pid: Pid, identity: Identity) -> Result<(), Errno> {
+    match identity {
+        Identity::Range { first } => {
+            let all = [IdLine { inside: 0, outside: first, count: RANGE }];
+            write_maps(pid, &all, &all, true)
+        }
+        Identity::Single { uid, gid } => {
+            let user = [IdLine { inside: AGENT, outside: uid, count: 1 }];
+            let group = [IdLine { inside: AGENT, outside: gid, count: 1 }];
+            write_maps(pid, &user, &group, false)
+        }
+    }
+}
+
+/// A user namespace with the given maps, held open by its descriptor alone.
+pub(crate) fn user_namespace(users: &[IdLine], groups: &[IdLine]) -> Result<OwnedFd, Errno> {
+    let (waits, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    match fork_into(libc::CLONE_NEWUSER, None)? {
+        Forked::Child => {
+            // Lives until the parent lets go of the pipe, also by dying.
+            drop(held);
+            rustix::io::read(&waits, &mut [0u8; 1]).unwrap_or(0);
+            exit_now(0)
+        }
+        Forked::Parent { pid, .. } => {
+            let opened = write_maps(pid, users, groups, true).and_then(|()| {
+                File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+            });
+            drop(held);
+            waitpid(Some(pid), rustix::process::WaitOptions::empty())?;
+            opened.map(OwnedFd::from)
+        }
+    }
+}
+
+fn lines(map: &[IdLine]) -> String {
+    map.iter().map(|line| format!("{} {} {}\n", line.inside, line.outside, line.count)).collect()
+}
+
+/// A map is taken by the kernel in one write only.
+fn write(path: &str, text: &str) -> Result<(), Errno> {
+    let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}

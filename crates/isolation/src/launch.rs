@@ -1,0 +1,234 @@
+//! From a plan to a standing sandbox: new namespaces, id maps, cgroup, and our own program as init inside.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities};
+
+use crate::cgroup::{Cgroups, Group};
+use crate::control::{CONTROL_FD, INIT_NAME, Order, Report, borrow_all, receive, send, socket_pair, to_memory_file};
+use crate::identity::write_identity;
+use crate::inside::{AtStep, StepError};
+use crate::plan::{Identity, Plan};
+use crate::sys::clone::{Forked, SANDBOX_NAMESPACES, exit_now, fork_into};
+use crate::sys::exec::{StringArray, close_from, execveat};
+use crate::sys::{ids, signals};
+
+/// Why a sandbox could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {step}: {cause}")]
+pub struct SetupError {
+    /// What was tried.
+    pub step: String,
+    /// Why it failed.
+    pub cause: String,
+    /// What would help, where that is known.
+    pub hint: Option<String>,
+}
+
+impl From<StepError> for SetupError {
+    fn from(error: StepError) -> Self {
+        let hint = hint_for(&error);
+        Self { step: error.step, cause: std::io::Error::from(error.errno).to_string(), hint }
+    }
+}
+
+fn hint_for(error: &StepError) -> Option<String> {
+    let text = match (error.step.as_str(), error.errno) {
+        ("make namespaces", Errno::PERM | Errno::NOSPC | Errno::ACCESS) => {
+            "user namespaces are off here: set `sysctl kernel.unprivileged_userns_clone=1` and `user.max_user_namespaces=15000`, or allow the program in AppArmor"
+        }
+        ("make mounts private", _) | ("mount the stage", Errno::PERM | Errno::ACCESS) => {
+            "this host lets a user namespace be made but not used (AppArmor's unprivileged_userns restriction?): allow the program in AppArmor"
+        }
+        (step, Errno::PERM) if step.starts_with("process information") => {
+            "an outer container hides parts of /proc; run it with an unmasked /proc (`--security-opt systempaths=unconfined`)"
+        }
+        (step, _) if step.starts_with("read-only union") || step.starts_with("writable view") => {
+            "overlayfs must be usable in a user namespace (Linux 5.13 or newer, module `overlay` loaded)"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// A sandbox whose init waits for commands.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) control: OwnedFd,
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) group: Option<Group>,
+    /// The workspace, the scratch file system, and the changes where the plan has them.
+    pub(crate) handles: Vec<OwnedFd>,
+}
+
+/// Launches; on any failure whatever was made is taken away again. `born` is told the pid and the cgroup's folders as soon as they are known,
+/// so that they can be recorded before anything runs.
+pub(crate) fn launch(
+    plan: &Plan,
+    run: &str,
+    cgroups: &Cgroups,
+    born: &mut dyn FnMut(Pid, &[std::path::PathBuf]) -> std::io::Result<()>,
+) -> Result<Launched, SetupError> {
+    let group = cgroups.create(run, &plan.group_limits).at(|| "make the run's cgroup".into())?;
+    match start_init(plan, group.as_ref()) {
+        Ok((control, pid, pidfd)) => {
+            let mut launched = Launched { control, pid, pidfd, group, handles: Vec::new() };
+            let folders = launched.group.as_ref().map_or(&[][..], |g| &g.folders);
+            let stood =
+                born(pid, folders).at(|| "record the sandbox".into()).map_err(SetupError::from).and_then(|()| build(&mut launched, plan));
+            match stood {
+                Ok(()) => Ok(launched),
+                Err(error) => {
+                    launched.end();
+                    Err(error)
+                }
+            }
+        }
+        Err(error) => {
+            if let Some(group) = group {
+                group.remove().at(|| "remove the run's cgroup".into())?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+impl Launched {
+    /// Kills init, and with it every process of the sandbox; waits until the kernel is done; removes the cgroup.
+    pub(crate) fn end(&mut self) -> Option<crate::cgroup::GroupUsage> {
+        // ESRCH: it is dead already.
+        pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        let group = self.group.take()?;
+        let usage = group.usage();
+        // A group that cannot be removed yet is found by the next sweep: its folders are on record.
+        group.remove().unwrap_or_default();
+        Some(usage)
+    }
+}
+
+fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, OwnedFd), StepError> {
+    let program = open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .at(|| "open the program itself (is /proc mounted?)".into())?;
+    let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
+    let (go, going) = pipe_with(PipeFlags::CLOEXEC).at(|| "make a pipe".into())?;
+    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.flatten();
+    match fork_into(SANDBOX_NAMESPACES, entry.as_ref().map(File::as_fd)).at(|| "make namespaces".into())? {
+        Forked::Child => {
+            drop(going);
+            let error = become_init(plan.identity, &program, &inner, &go);
+            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error(), detail: String::new() };
+            send(inner.as_fd(), &report, &[]).unwrap_or_default();
+            exit_now(1)
+        }
+        Forked::Parent { pid, pidfd } => {
+            let mapped = write_identity(pid, plan.identity).at(|| "write the id maps".into());
+            let told = mapped.and_then(|()| rustix::io::write(&going, b"!").at(|| "start init".into()));
+            match told {
+                Ok(_) => Ok((control, pid, pidfd)),
+                Err(error) => {
+                    pidfd_send_signal(&pidfd, Signal::KILL).unwrap_or_default();
+                    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
+                    Err(error)
+                }
+            }
+        }
+    }
+}
+
+/// In the child: waits for its id maps, takes its ids, and executes our own program as init with an empty environment. Returns only on failure.
+fn become_init(identity: Identity, program: &OwnedFd, control: &OwnedFd, go: &OwnedFd) -> StepError {
+    let prepared = wait_for_maps(go)
+        .and_then(|()| signals::reset_all().at(|| "reset signals".into()))
+        .and_then(|()| take_ids(identity))
+        .and_then(|()| place(program, control));
+    match prepared {
+        Err(error) => error,
+        Ok(program) => {
+            let argv = [CString::new(INIT_NAME).unwrap_or_default()];
+            let errno = execveat(program.as_fd(), &StringArray::of(&argv), &StringArray::of(&[]));
+            StepError { step: "execute init".into(), errno }
+        }
+    }
+}
+
+fn wait_for_maps(go: &OwnedFd) -> Result<(), StepError> {
+    match rustix::io::retry_on_intr(|| rustix::io::read(go, &mut [0u8; 1])).at(|| "wait for the id maps".into())? {
+        0 => Err(Errno::PIPE).at(|| "wait for the id maps".into()),
+        _ => Ok(()),
+    }
+}
+
+/// As root: user 0 of the namespace, which keeps its capabilities over exec. As an ordinary user the id is the agent's, and the
+/// capabilities (of this namespace only) are carried over exec as ambient ones.
+fn take_ids(identity: Identity) -> Result<(), StepError> {
+    match identity {
+        Identity::Range { .. } => {
+            ids::drop_groups().at(|| "drop groups".into())?;
+            ids::set_group(0).at(|| "set the group".into())?;
+            ids::set_user(0).at(|| "set the user".into())
+        }
+        Identity::Single { .. } => {
+            let held = capabilities(None).at(|| "read capabilities".into())?.permitted;
+            let sets = CapabilitySets { effective: held, permitted: held, inheritable: held };
+            set_capabilities(None, sets).at(|| "keep capabilities".into())?;
+            raise_all(held).at(|| "keep capabilities".into())
+        }
+    }
+}
+
+fn raise_all(held: CapabilitySet) -> Result<(), Errno> {
+    held.iter().try_for_each(|capability| configure_capability_in_ambient_set(capability, true))
+}
+
+/// Puts the socket at its number and the null device at the first three; every other descriptor is closed by exec. The program's descriptor
+/// may stand where the socket goes, so it moves out of the way first.
+fn place(program: &OwnedFd, control: &OwnedFd) -> Result<OwnedFd, StepError> {
+    let at = || "hand init its socket".to_owned();
+    let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(at)?;
+    let [program, control, null] = [program, control, &null].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, CONTROL_FD + 1));
+    let (program, control, null) = (program.at(at)?, control.at(at)?, null.at(at)?);
+    close_from(CONTROL_FD as u32, true).at(at)?;
+    crate::sys::exec::place(control.as_fd(), CONTROL_FD).at(at)?;
+    crate::sys::exec::keep_only(CONTROL_FD).at(at)?;
+    rustix::stdio::dup2_stdin(&null).at(at)?;
+    rustix::stdio::dup2_stdout(&null).at(at)?;
+    rustix::stdio::dup2_stderr(&null).at(at)?;
+    Ok(program)
+}
+
+/// Sends the plan, joins the cgroup meanwhile, and waits until init stands confined.
+fn build(launched: &mut Launched, plan: &Plan) -> Result<(), SetupError> {
+    let control = launched.control.as_fd();
+    let sources = match plan.identity {
+        Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
+        Identity::Single { .. } => Vec::new(),
+    };
+    let file = to_memory_file(plan).at(|| "write the plan".into())?;
+    let mut descriptors = vec![file.as_fd()];
+    descriptors.extend(borrow_all(&sources));
+    send(control, &Order::Build, &descriptors).at(|| "send the plan".into())?;
+    if let Some(group) = &launched.group {
+        group.join(launched.pid).at(|| "put the sandbox into its cgroup".into())?;
+    }
+    launched.handles = expect_report(control, |report| matches!(report, Report::Built))?;
+    send(control, &Order::Confine, &[]).at(|| "confine the sandbox".into())?;
+    expect_report(control, |report| matches!(report, Report::Confined)).map(drop)
+}
+
+fn expect_report(control: std::os::fd::BorrowedFd<'_>, is_wanted: fn(&Report) -> bool) -> Result<Vec<OwnedFd>, SetupError> {
+    match receive::<Report>(control, RecvFlags::empty()).at(|| "hear from init".into())? {
+        Some((report, descriptors)) if is_wanted(&report) => Ok(descriptors),
+        Some((Report::Failed { step, errno, .. }, _)) => Err(StepError { step, errno: Errno::from_raw_os_error(errno) }.into()),
+        Some((other, _)) => Err(SetupError { step: "hear from init".into(), cause: format!("it said {other:?}"), hint: None }),
+        None => Err(SetupError { step: "hear from init".into(), cause: "it ended".into(), hint: None }),
+    }
+}

@@ -1,0 +1,40 @@
+//! The smaller computer.
+//!
+//! From a plan, which is data, to a sandbox in which commands run, and from its remains to artifacts. This crate is synchronous and Linux only; it
+//! knows nothing of records, databases, networks or tools. The one folder with `unsafe` code of the whole project is `sys` here.
+//!
+//! In the order of a run: [`Cgroups`] and [`lease_identity`] say what the host gives, [`HostImage`] what is seen, [`compile`] decides the
+//! [`Plan`], [`Sandbox`] performs and supervises it, and what remains is exported.
+#![deny(unsafe_code)]
+
+mod cgroup;
+mod compile;
+mod control;
+mod identity;
+mod image;
+mod inside;
+mod launch;
+mod output;
+mod plan;
+mod sandbox;
+mod seccomp;
+mod source;
+mod stdin;
+#[expect(unsafe_code, reason = "the one place for system calls that no kept crate wraps")]
+mod sys;
+mod text;
+mod watch;
+
+pub use cgroup::{Cgroups, Group, GroupUsage};
+pub use compile::{FolderView, SandboxSpec, Veil, compile};
+pub use control::INIT_NAME;
+pub use identity::{IdentityLease, lease_identity};
+pub use image::HostImage;
+pub use inside::become_init_if_asked;
+pub use launch::SetupError;
+pub use output::{Budget, Capture, Captured};
+pub use plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
+pub use sandbox::{Command, CommandOutcome, Creation, End, Remains, Sandbox, Streams, Usage, own_stdin};
+pub use seccomp::FilterSpec;
+pub use sys::signals::stop_requested_descriptor;
+pub use text::OsText;

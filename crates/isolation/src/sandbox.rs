@@ -1,0 +1,499 @@
+//! One sandbox lifetime: create, start commands, wait for them while holding the limits, finish.
+//!
+//! One thread, one poll loop: reports of init, the streams of every running command, the caller's stdin, and a tick at which the limits that the
+//! kernel does not hold by itself are looked at. Init has a clock of its own, so a supervisor that is stopped cannot extend a run.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ringfence_policy::{Grade, LimitKey, Limits};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::fstatfs;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+
+use crate::cgroup::Cgroups;
+use crate::control::{Execution, Order, Report, receive, send, to_memory_file};
+use crate::identity::IdentityLease;
+use crate::launch::{Launched, SetupError, launch};
+use crate::output::{Budget, Capture, Captured};
+use crate::plan::Plan;
+use crate::stdin::StdinPump;
+use crate::text::OsText;
+use crate::watch;
+
+/// How long the supervisor sleeps at most between two looks at the limits.
+const TICK: Duration = Duration::from_millis(25);
+
+/// A command to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Program and arguments.
+    pub argv: Vec<OsText>,
+    /// Variables in addition to the sandbox's own.
+    pub environment: Vec<(String, OsText)>,
+}
+
+/// Where a command's streams go.
+#[derive(Debug)]
+pub struct Streams<'a> {
+    /// What is pumped into its standard input; nothing (an empty one) otherwise.
+    pub stdin: Option<OwnedFd>,
+    /// Its standard output.
+    pub stdout: Capture<'a>,
+    /// Its standard error.
+    pub stderr: Capture<'a>,
+}
+
+/// How a command ended, and by whose doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Exited {
+        /// Its status.
+        code: i32,
+    },
+    /// By a signal.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// By a limit.
+    Limit {
+        /// Which.
+        limit: LimitKey,
+    },
+    /// It could not be started, or the sandbox failed around it.
+    Failed {
+        /// At which step.
+        step: String,
+        /// Why.
+        errno: i32,
+    },
+    /// By a signal to the supervisor.
+    Interrupted {
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+/// What is known of a command at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutcome {
+    /// How it ended.
+    pub end: End,
+    /// What it wrote.
+    pub stdout: Captured,
+    /// What it wrote as errors.
+    pub stderr: Captured,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// From creation to the end.
+    pub wall: Duration,
+    /// Processor time of the whole tree.
+    pub cpu: Duration,
+    /// Most memory at once, bytes.
+    pub memory_peak_bytes: u64,
+    /// Most processes at once.
+    pub processes_peak: u64,
+}
+
+/// What remains of a sandbox whose processes are dead.
+#[derive(Debug)]
+pub struct Remains {
+    /// What was used.
+    pub usage: Usage,
+    /// Bounding limits that were reached, as far as the host can tell.
+    pub limits_reached: Vec<LimitKey>,
+    /// The workspace, to be read by export.
+    pub workspace: OwnedFd,
+    /// The changes to a project's view.
+    pub changes: Option<OwnedFd>,
+    _lease: Option<IdentityLease>,
+}
+
+/// What a sandbox is made of.
+#[derive(Debug)]
+pub struct Creation<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The run's name, for its cgroup.
+    pub run: &'a str,
+    /// The limits to be held.
+    pub limits: &'a Limits,
+    /// Who holds memory.
+    pub memory_grade: Grade,
+    /// Where groups can be made.
+    pub cgroups: &'a Cgroups,
+    /// The ids, kept until the remains are dropped.
+    pub lease: IdentityLease,
+    /// Becomes readable when the caller wants the run to stop.
+    pub cancel: Option<BorrowedFd<'a>>,
+}
+
+/// A standing sandbox.
+#[derive(Debug)]
+pub struct Sandbox<'a> {
+    launched: Launched,
+    lease: Option<IdentityLease>,
+    limits: Limits,
+    environment: Vec<(String, String)>,
+    folder: String,
+    is_memory_watched: bool,
+    cancel: Option<BorrowedFd<'a>>,
+    running: Vec<Running<'a>>,
+    started_at: Instant,
+    sampled: Usage,
+    reached: Vec<LimitKey>,
+    ended_by: Option<End>,
+    next_id: u32,
+}
+
+#[derive(Debug)]
+struct Running<'a> {
+    id: u32,
+    stdin: Option<StdinPump>,
+    pipes: [Option<OwnedFd>; 2],
+    captures: [Capture<'a>; 2],
+    budget: Budget,
+    end: Option<End>,
+}
+
+impl<'a> Sandbox<'a> {
+    /// Creates the sandbox. `born` is told its init and its cgroup folders before anything in it runs.
+    pub fn create(creation: Creation<'a>, born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>) -> Result<Self, SetupError> {
+        let started_at = Instant::now();
+        let launched = launch(creation.plan, creation.run, creation.cgroups, born)?;
+        Ok(Self {
+            launched,
+            lease: Some(creation.lease),
+            limits: creation.limits.clone(),
+            environment: creation.plan.environment.clone(),
+            folder: creation.plan.workspace.clone(),
+            is_memory_watched: creation.memory_grade != Grade::Kernel,
+            cancel: creation.cancel,
+            running: Vec::new(),
+            started_at,
+            sampled: Usage::default(),
+            reached: Vec::new(),
+            ended_by: None,
+            next_id: 0,
+        })
+    }
+
+    /// Starts a command beside those that run; answers with the number by which to wait for it.
+    pub fn start(&mut self, command: &Command, streams: Streams<'a>) -> Result<u32, Errno> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (pump, stdin) = streams.stdin.map(StdinPump::from).transpose()?.unzip();
+        let (read_out, write_out) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (read_err, write_err) = pipe_with(PipeFlags::CLOEXEC)?;
+        let own = self.environment.iter().filter(|(name, _)| !command.environment.iter().any(|(n, _)| n == name));
+        let environment = own.map(|(n, v)| (n.clone(), OsText::from(v.as_str()))).chain(command.environment.iter().cloned()).collect();
+        let execution = Execution { argv: command.argv.clone(), environment, folder: self.folder.clone() };
+        let file = to_memory_file(&execution)?;
+        let mut descriptors = vec![file.as_fd(), write_out.as_fd(), write_err.as_fd()];
+        descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
+        match send(self.launched.control.as_fd(), &Order::Execute { id }, &descriptors) {
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // a sandbox that has just ended: the wait finds out by what
+            Err(errno) => return Err(errno),
+        }
+        for pipe in [&read_out, &read_err] {
+            rustix::io::ioctl_fionbio(pipe, true)?;
+        }
+        self.running.push(Running {
+            id,
+            stdin: pump,
+            pipes: [Some(read_out), Some(read_err)],
+            captures: [streams.stdout, streams.stderr],
+            budget: Budget::of(self.limits.get(LimitKey::Output).unwrap_or(u64::MAX)),
+            end: None,
+        });
+        Ok(id)
+    }
+
+    /// Waits until a command has ended. With `is_last` the sandbox ends with it: every process dies, and what they wrote is still read.
+    pub fn wait(&mut self, id: u32, is_last: bool) -> Result<CommandOutcome, Errno> {
+        while self.ended_by.is_none() && self.find(id)?.end.is_none() {
+            self.turn(TICK)?;
+        }
+        if is_last || self.ended_by.is_some() {
+            self.look_at_limits();
+            self.end_everything();
+        }
+        let at = self.running.iter().position(|r| r.id == id).ok_or(Errno::INVAL)?;
+        let mut running = self.running.swap_remove(at);
+        running.drain();
+        let end = self.ended_by.clone().or(running.end).unwrap_or(End::Failed { step: "wait".into(), errno: 0 });
+        let [stdout, stderr] = running.captures.map(Capture::finish);
+        if stdout.cut + stderr.cut > 0 {
+            self.reach(LimitKey::Output);
+        }
+        Ok(CommandOutcome { end: self.settle(end), stdout, stderr })
+    }
+
+    /// Ends the sandbox and hands out what remains.
+    pub fn finish(mut self) -> Result<Remains, Errno> {
+        self.look_at_limits();
+        self.end_everything();
+        let mut handles = std::mem::take(&mut self.launched.handles).into_iter();
+        let (workspace, _scratch) = (handles.next().ok_or(Errno::BADF)?, handles.next());
+        self.reached.sort_unstable();
+        let limits_reached = std::mem::take(&mut self.reached);
+        Ok(Remains { usage: self.sampled, limits_reached, workspace, changes: handles.next(), _lease: self.lease.take() })
+    }
+
+    fn find(&self, id: u32) -> Result<&Running<'a>, Errno> {
+        self.running.iter().find(|r| r.id == id).ok_or(Errno::INVAL)
+    }
+
+    /// One turn of the loop.
+    fn turn(&mut self, at_most: Duration) -> Result<(), Errno> {
+        let timeout = at_most.min(self.left_of_wall());
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        let ready = self.poll(&timeout)?;
+        if ready.control {
+            self.hear()?;
+        }
+        for running in &mut self.running {
+            running.pump();
+        }
+        if ready.cancel {
+            self.cancelled();
+        }
+        if ready.death {
+            self.died()?;
+        }
+        self.look_at_limits();
+        Ok(())
+    }
+
+    fn poll(&self, timeout: &Timespec) -> Result<Ready, Errno> {
+        let mut waiting = vec![PollFd::new(&self.launched.control, PollFlags::IN), PollFd::new(&self.launched.pidfd, PollFlags::IN)];
+        waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
+        for running in &self.running {
+            waiting.extend(running.pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            waiting.extend(running.stdin.as_ref().and_then(StdinPump::waits_for));
+        }
+        match poll(&mut waiting, Some(timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let is_ready = |at: usize| waiting.get(at).is_some_and(|w| !w.revents().is_empty());
+        Ok(Ready { control: is_ready(0), death: is_ready(1), cancel: self.cancel.is_some() && is_ready(2) })
+    }
+
+    /// Reads every report that is there.
+    fn hear(&mut self) -> Result<(), Errno> {
+        loop {
+            match receive::<Report>(self.launched.control.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(Some((report, _))) => self.note(report),
+                Ok(None) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(()),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    fn note(&mut self, report: Report) {
+        match report {
+            Report::Ended { id, status } => self.set_end(id, end_of(status)),
+            Report::NotStarted { id, step, errno } => self.set_end(id, End::Failed { step, errno }),
+            Report::TimeUp => self.end_by(End::Limit { limit: LimitKey::Wall }),
+            Report::Failed { step, errno, .. } => self.end_by(End::Failed { step, errno }),
+            Report::Started { .. } | Report::Built | Report::Confined => {}
+        }
+    }
+
+    fn set_end(&mut self, id: u32, end: End) {
+        if let Some(running) = self.running.iter_mut().find(|r| r.id == id) {
+            running.end = Some(end);
+        }
+    }
+
+    fn end_by(&mut self, end: End) {
+        self.ended_by.get_or_insert(end);
+    }
+
+    fn cancelled(&mut self) {
+        let signal = self.cancel.and_then(crate::sys::signals::read_signal).unwrap_or(libc::SIGTERM);
+        self.end_by(End::Interrupted { signal });
+    }
+
+    /// Init is gone though nobody asked: by the memory killer, or it failed.
+    fn died(&mut self) -> Result<(), Errno> {
+        self.hear()?;
+        let kills = self.launched.group.as_ref().map_or(0, |group| group.usage().memory_kills);
+        self.end_by(match kills {
+            0 => End::Failed { step: "keep the sandbox alive: its init ended".into(), errno: 0 },
+            _ => End::Limit { limit: LimitKey::Memory },
+        });
+        Ok(())
+    }
+
+    /// Samples usage, and ends the run over an ending limit.
+    fn look_at_limits(&mut self) {
+        if self.ended_by.is_none() && self.left_of_wall().is_zero() {
+            self.end_by(End::Limit { limit: LimitKey::Wall });
+        }
+        self.sample();
+        let is_over = |key, used: Duration| self.limits.get(key).is_some_and(|most| used >= Duration::from_millis(most));
+        if is_over(LimitKey::Cpu, self.sampled.cpu) {
+            self.end_by(End::Limit { limit: LimitKey::Cpu });
+        }
+        self.look_at_disk();
+    }
+
+    fn sample(&mut self) {
+        self.sampled.wall = self.started_at.elapsed();
+        let Some(usage) = self.launched.group.as_ref().map(crate::cgroup::Group::usage) else { return self.sample_tree() };
+        self.note_group(usage);
+    }
+
+    fn note_group(&mut self, usage: crate::cgroup::GroupUsage) {
+        self.sampled.cpu = self.sampled.cpu.max(usage.cpu);
+        self.sampled.memory_peak_bytes = self.sampled.memory_peak_bytes.max(usage.memory_peak_bytes);
+        self.sampled.processes_peak = self.sampled.processes_peak.max(usage.processes_peak.unwrap_or(0).saturating_sub(1));
+        if usage.process_refusals > 0 {
+            self.reach(LimitKey::Processes);
+        }
+        if usage.memory_kills > 0 {
+            self.end_by(End::Limit { limit: LimitKey::Memory });
+        }
+    }
+
+    /// Without a cgroup the tree is summed, and memory-backed files are added.
+    fn sample_tree(&mut self) {
+        let tree = watch::tree(self.launched.pid);
+        let files = self
+            .launched
+            .handles
+            .get(1)
+            .and_then(|scratch| fstatfs(scratch).ok())
+            .map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64);
+        self.sampled.cpu = self.sampled.cpu.max(tree.cpu);
+        self.sampled.processes_peak = self.sampled.processes_peak.max(tree.processes.saturating_sub(1));
+        let most = self.limits.get(LimitKey::Memory).unwrap_or(u64::MAX);
+        let mut used = tree.resident_bytes + files;
+        if used > most {
+            used = watch::proportional_bytes(self.launched.pid) + files;
+        }
+        self.sampled.memory_peak_bytes = self.sampled.memory_peak_bytes.max(used);
+        if self.is_memory_watched && used > most {
+            self.end_by(End::Limit { limit: LimitKey::Memory });
+        }
+        if self.limits.get(LimitKey::Processes).is_some_and(|most| tree.processes > most) {
+            self.reach(LimitKey::Processes);
+        }
+    }
+
+    fn look_at_disk(&mut self) {
+        let Some(Ok(fs)) = self.launched.handles.get(1).map(fstatfs) else { return };
+        if fs.f_bavail == 0 {
+            self.reach(LimitKey::Disk);
+        }
+        if fs.f_ffree == 0 {
+            self.reach(LimitKey::Files);
+        }
+    }
+
+    fn reach(&mut self, limit: LimitKey) {
+        if !self.reached.contains(&limit) {
+            self.reached.push(limit);
+        }
+    }
+
+    fn left_of_wall(&self) -> Duration {
+        let most = self.limits.get(LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
+        most.saturating_sub(self.started_at.elapsed())
+    }
+
+    fn end_everything(&mut self) {
+        if let Some(usage) = self.launched.end() {
+            self.note_group(usage);
+        }
+        self.sampled.wall = self.started_at.elapsed();
+    }
+
+    /// A signal that a limit sent is that limit's doing.
+    fn settle(&self, end: End) -> End {
+        match (end, &self.ended_by) {
+            (End::Signaled { signal: libc::SIGXCPU }, None) => End::Limit { limit: LimitKey::Cpu },
+            (_, Some(by)) => by.clone(),
+            (end, None) => end,
+        }
+    }
+}
+
+impl Drop for Sandbox<'_> {
+    fn drop(&mut self) {
+        self.end_everything();
+    }
+}
+
+struct Ready {
+    control: bool,
+    death: bool,
+    cancel: bool,
+}
+
+impl Running<'_> {
+    fn pump(&mut self) {
+        if self.stdin.as_mut().is_some_and(|pump| !pump.turn()) {
+            self.stdin = None;
+        }
+        self.read_pipes();
+    }
+
+    /// Reads what is there. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
+    fn read_pipes(&mut self) {
+        let mut buffer = [0u8; 64 << 10];
+        for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
+            // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
+            for _ in 0..16 {
+                let Some(open) = pipe.as_ref() else { break };
+                match rustix::io::read(open, &mut buffer) {
+                    Ok(0) => *pipe = None,
+                    Ok(read) => {
+                        if capture.take(&buffer[..read], &mut self.budget).is_err() {
+                            *pipe = None;
+                        }
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// Reads all that is left in the pipes of a command that has ended.
+    fn drain(&mut self) {
+        loop {
+            let before: Vec<u64> = self.captures.iter().map(Capture::total).collect();
+            self.read_pipes();
+            if self.captures.iter().map(Capture::total).eq(before) {
+                return;
+            }
+        }
+    }
+}
+
+/// The status word of wait(2).
+fn end_of(status: i32) -> End {
+    match (libc::WIFEXITED(status), libc::WIFSIGNALED(status)) {
+        (true, _) => End::Exited { code: libc::WEXITSTATUS(status) },
+        (false, true) => End::Signaled { signal: libc::WTERMSIG(status) },
+        (false, false) => End::Failed { step: "wait".into(), errno: 0 },
+    }
+}
+
+/// The caller's standard input, as a descriptor of its own.
+pub fn own_stdin() -> io::Result<OwnedFd> {
+    io::stdin().as_fd().try_clone_to_owned()
+}

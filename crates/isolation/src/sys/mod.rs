@@ -1,0 +1,22 @@
+//! The system calls that no kept crate wraps safely, one small function each. The only `unsafe` code of the project is in this folder.
+
+pub(crate) mod clone;
+pub(crate) mod exec;
+pub(crate) mod ids;
+pub(crate) mod keyring;
+pub(crate) mod landlock;
+pub(crate) mod loopback;
+pub(crate) mod mount;
+pub(crate) mod seccomp;
+pub(crate) mod signals;
+pub(crate) mod sockets;
+
+use rustix::io::Errno;
+
+/// The result of a raw system call as `Result`.
+fn checked(returned: libc::c_long) -> Result<libc::c_long, Errno> {
+    match returned {
+        -1 => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        value => Ok(value),
+    }
+}

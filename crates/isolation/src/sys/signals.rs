@@ -1,0 +1,58 @@
+//! Signal dispositions and masks, which a new program inherits from whoever started us.
+
+use rustix::io::Errno;
+
+/// Gives every signal its default action and unblocks them all.
+pub(crate) fn reset_all() -> Result<(), Errno> {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SIGKILL and SIGSTOP cannot be set, and glibc keeps 32 and 33 to itself: those errors mean nothing.
+        // SAFETY: SIG_DFL is a valid disposition for any signal number.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: an all-zero set is made empty before its use, and outlives the call.
+    super::checked(unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into()
+    })
+    .map(drop)
+}
+
+/// Ignores a signal in this process and in programs that it starts.
+pub(crate) fn ignore(signal: libc::c_int) {
+    // SAFETY: SIG_IGN is a valid disposition.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// A descriptor that becomes readable when a child ends.
+pub(crate) fn child_ended_descriptor() -> Result<std::os::fd::OwnedFd, Errno> {
+    descriptor_for(&[libc::SIGCHLD])
+}
+
+/// Blocks the signals and makes a descriptor to read them from.
+fn descriptor_for(signals: &[libc::c_int]) -> Result<std::os::fd::OwnedFd, Errno> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the set is made empty before its use and outlives the calls; the descriptor that comes back is new and ours alone.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        super::checked(libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()).into())?;
+        let descriptor = super::checked(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK).into())?;
+        Ok(std::os::fd::OwnedFd::from_raw_fd(descriptor as i32))
+    }
+}
+
+/// A descriptor that becomes readable when this process is asked to stop (SIGINT, SIGTERM, SIGHUP), which then no longer ends it by itself.
+pub fn stop_requested_descriptor() -> Result<std::os::fd::OwnedFd, Errno> {
+    descriptor_for(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+/// The number of the signal that waits in such a descriptor.
+pub(crate) fn read_signal(descriptor: std::os::fd::BorrowedFd<'_>) -> Option<i32> {
+    let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(descriptor, &mut buffer).ok()?;
+    (read == buffer.len()).then(|| i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]))
+}

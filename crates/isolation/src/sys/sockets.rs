@@ -1,0 +1,55 @@
+//! Messages with descriptors over a socket pair.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
+    sendmsg,
+};
+
+/// The most descriptors in one message.
+pub(crate) const MOST_DESCRIPTORS: usize = 64;
+/// The most bytes in one message.
+pub(crate) const MOST_BYTES: usize = 16 << 10;
+
+/// Sends one message.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG);
+    }
+    rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)).map(drop)
+}
+
+/// Receives one message; `None` at the end of the conversation.
+pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut bytes = vec![0; MOST_BYTES];
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::io::retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags))?;
+    let descriptors: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(Errno::MSGSIZE);
+    }
+    bytes.truncate(received.bytes);
+    Ok((received.bytes > 0).then_some((bytes, descriptors)))
+}
+
+/// Takes a descriptor that the process was started with. Called once a number, before anything else opens descriptors.
+pub(crate) fn inherited(number: i32) -> OwnedFd {
+    use std::os::fd::FromRawFd;
+    // SAFETY: the launcher put the descriptor at this number before it executed this program, and nothing else here owns it.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}

@@ -1,0 +1,375 @@
+//! What a run may do, as a product of small lattices. `meet` takes the smaller of each field.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::destination::Destination;
+use crate::lattice::Set;
+use crate::limits::Limits;
+use crate::names::{NamePattern, PathScope};
+
+/// An ordered choice whose smaller value is the smaller capability.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// Every value, the smallest first.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word that a person writes.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.word()) }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|v| v.word() == text)
+                    .ok_or_else(|| format!("`{text}` is none of {}", Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", ")))
+            }
+        }
+    };
+}
+
+choice!(
+    /// Whether anything can be executed at all.
+    Execution {
+        /// No execution surface: the agent has tools only.
+        None = "none",
+        /// Commands run inside the sandbox.
+        Commands = "commands",
+    }
+);
+choice!(
+    /// Whether inputs can be given.
+    Inputs {
+        /// No inputs.
+        None = "none",
+        /// The files and folders that the request names, read-only.
+        Named = "named",
+    }
+);
+choice!(
+    /// Whether a project can be given as the workspace.
+    Project {
+        /// The workspace starts empty.
+        None = "none",
+        /// A copy-on-write view; the project itself is never written.
+        View = "view",
+    }
+);
+choice!(
+    /// How packages of one language may be installed.
+    PackageMode {
+        /// Not at all.
+        None = "none",
+        /// Only what a lock file with hashes names.
+        Locked = "locked",
+        /// Only what the operator's list names.
+        Allowlist = "allowlist",
+        /// Anything: someone's conscious choice for low-risk work.
+        Open = "open",
+    }
+);
+choice!(
+    /// Which programs the command may start.
+    Spawn {
+        /// No other process: the command and its threads.
+        None = "none",
+        /// Programs of the image, none that the run itself wrote.
+        Own = "own",
+        /// Any program that the sandbox can see, also one that the run wrote or compiled.
+        Any = "any",
+    }
+);
+choice!(
+    /// How much of the kernel can be called.
+    Kernel {
+        /// The default filter.
+        Default = "default",
+        /// The default filter and `ptrace` among the run's own processes.
+        Debug = "debug",
+    }
+);
+choice!(
+    /// How strongly the sandbox is isolated; a stronger tier is a smaller capability.
+    Tier {
+        /// Namespaces, cgroups, Landlock and a system call filter on the host's kernel.
+        Process = "process",
+        /// A user-space kernel.
+        Gvisor = "gvisor",
+        /// A virtual machine with a kernel of its own.
+        Microvm = "microvm",
+    }
+);
+choice!(
+    /// Who holds a limit.
+    Grade {
+        /// The kernel, for each process alone: many processes together can exceed it.
+        PerProcess = "per-process",
+        /// The supervisor, which sums the tree and ends it: short overshoots are possible.
+        Watched = "watched",
+        /// The kernel, for the whole tree.
+        Kernel = "kernel",
+    }
+);
+
+/// Package modes by language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Packages {
+    /// Python.
+    pub python: PackageMode,
+    /// Node.
+    pub node: PackageMode,
+    /// Rust.
+    pub rust: PackageMode,
+}
+
+impl Packages {
+    fn all(mode: PackageMode) -> Self {
+        Self { python: mode, node: mode, rust: mode }
+    }
+
+    fn meet(self, other: Self) -> Self {
+        Self { python: self.python.min(other.python), node: self.node.min(other.node), rust: self.rust.min(other.rust) }
+    }
+
+    /// The most that any language has.
+    pub fn most(self) -> PackageMode {
+        self.python.max(self.node).max(self.rust)
+    }
+}
+
+impl fmt::Display for Packages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.most() {
+            PackageMode::None => f.write_str("none"),
+            PackageMode::Locked | PackageMode::Allowlist | PackageMode::Open => {
+                write!(f, "python {}, node {}, rust {}", self.python, self.node, self.rust)
+            }
+        }
+    }
+}
+
+/// The least grade at which a limit may be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grades {
+    /// For memory.
+    pub memory: Grade,
+    /// For processor time.
+    pub cpu: Grade,
+}
+
+impl fmt::Display for Grades {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "memory {}, cpu {}", self.memory, self.cpu)
+    }
+}
+
+/// Everything that a run may do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Whether anything can be executed.
+    pub execution: Execution,
+    /// Whether inputs can be given.
+    pub inputs: Inputs,
+    /// Whether a project can be given.
+    pub project: Project,
+    /// Which hidden files may be revealed on request.
+    pub reveal: Set<PathScope>,
+    /// Which paths of the workspace may leave as artifacts.
+    pub exports: Set<PathScope>,
+    /// Which environment variables the request may set.
+    pub environment: Set<NamePattern>,
+    /// Which destinations may be reached.
+    pub network: Set<Destination>,
+    /// How packages may be installed.
+    pub packages: Packages,
+    /// Which governed tools may be called.
+    pub tools: Set<NamePattern>,
+    /// Which programs may be started.
+    pub spawn: Spawn,
+    /// How much of the kernel can be called.
+    pub kernel: Kernel,
+    /// The least tier.
+    pub tier: Tier,
+    /// The most of each resource.
+    pub limits: Limits,
+    /// The least grade at which limits are held.
+    pub grades: Grades,
+}
+
+impl Capabilities {
+    /// No bound at all: what an absent ceiling means.
+    pub fn unlimited() -> Self {
+        Self {
+            execution: Execution::Commands,
+            inputs: Inputs::Named,
+            project: Project::View,
+            reveal: Set::All,
+            exports: Set::All,
+            environment: Set::All,
+            network: Set::All,
+            packages: Packages::all(PackageMode::Open),
+            tools: Set::All,
+            spawn: Spawn::Any,
+            kernel: Kernel::Debug,
+            tier: Tier::Process,
+            limits: Limits::default(),
+            grades: Grades { memory: Grade::PerProcess, cpu: Grade::PerProcess },
+        }
+    }
+
+    /// Nothing at all: what a profile's absent field means (its limits it must state).
+    pub fn nothing() -> Self {
+        Self {
+            execution: Execution::None,
+            inputs: Inputs::None,
+            project: Project::None,
+            reveal: Set::none(),
+            exports: Set::none(),
+            environment: Set::none(),
+            network: Set::none(),
+            packages: Packages::all(PackageMode::None),
+            tools: Set::none(),
+            spawn: Spawn::None,
+            kernel: Kernel::Default,
+            tier: Tier::Process,
+            limits: Limits::default(),
+            grades: Grades { memory: Grade::Watched, cpu: Grade::Watched },
+        }
+    }
+
+    /// What both allow: commutative, associative, idempotent, and never larger than either.
+    #[must_use]
+    pub fn meet(&self, other: &Self) -> Self {
+        Self {
+            execution: self.execution.min(other.execution),
+            inputs: self.inputs.min(other.inputs),
+            project: self.project.min(other.project),
+            reveal: self.reveal.meet(&other.reveal),
+            exports: self.exports.meet(&other.exports),
+            environment: self.environment.meet(&other.environment),
+            network: self.network.meet(&other.network),
+            packages: self.packages.meet(other.packages),
+            tools: self.tools.meet(&other.tools),
+            spawn: self.spawn.min(other.spawn),
+            kernel: self.kernel.min(other.kernel),
+            tier: self.tier.max(other.tier),
+            limits: self.limits.meet(&other.limits),
+            grades: Grades { memory: self.grades.memory.max(other.grades.memory), cpu: self.grades.cpu.max(other.grades.cpu) },
+        }
+    }
+
+    /// True if `other` allows nothing that `self` does not.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.meet(other) == *other
+    }
+
+    /// One field as a person reads it.
+    pub fn show(&self, field: Field) -> String {
+        match field {
+            Field::Execution => self.execution.to_string(),
+            Field::Inputs => self.inputs.to_string(),
+            Field::Project => self.project.to_string(),
+            Field::Reveal => self.reveal.to_string(),
+            Field::Exports => self.exports.to_string(),
+            Field::Environment => self.environment.to_string(),
+            Field::Network => self.network.to_string(),
+            Field::Packages => self.packages.to_string(),
+            Field::Tools => self.tools.to_string(),
+            Field::Spawn => self.spawn.to_string(),
+            Field::Kernel => self.kernel.to_string(),
+            Field::Tier => self.tier.to_string(),
+            Field::Grades => self.grades.to_string(),
+            Field::Limit(key) => self.limits.get(key).map_or_else(|| "unlimited".to_owned(), |v| key.show(v)),
+        }
+    }
+}
+
+/// The name of one field, for printing and for saying which layer won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// Whether anything can be executed.
+    Execution,
+    /// Whether inputs can be given.
+    Inputs,
+    /// Whether a project can be given.
+    Project,
+    /// Which hidden files may be revealed.
+    Reveal,
+    /// What may leave.
+    Exports,
+    /// Which variables may be set.
+    Environment,
+    /// Which destinations may be reached.
+    Network,
+    /// How packages may be installed.
+    Packages,
+    /// Which tools may be called.
+    Tools,
+    /// Which programs may be started.
+    Spawn,
+    /// How much of the kernel can be called.
+    Kernel,
+    /// The least tier.
+    Tier,
+    /// The least grades.
+    Grades,
+    /// One limit.
+    Limit(crate::limits::LimitKey),
+}
+
+impl Field {
+    /// Every field, in the order in which they are printed.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [
+            Self::Execution,
+            Self::Inputs,
+            Self::Project,
+            Self::Reveal,
+            Self::Exports,
+            Self::Environment,
+            Self::Network,
+            Self::Packages,
+            Self::Tools,
+            Self::Spawn,
+            Self::Kernel,
+            Self::Tier,
+            Self::Grades,
+        ]
+        .into_iter()
+        .chain(crate::limits::LimitKey::ALL.into_iter().map(Self::Limit))
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Execution => "execution",
+            Self::Inputs => "inputs",
+            Self::Project => "project",
+            Self::Reveal => "reveal",
+            Self::Exports => "exports",
+            Self::Environment => "environment",
+            Self::Network => "network",
+            Self::Packages => "packages",
+            Self::Tools => "tools",
+            Self::Spawn => "spawn",
+            Self::Kernel => "kernel",
+            Self::Tier => "tier",
+            Self::Grades => "grades",
+            Self::Limit(key) => key.name(),
+        })
+    }
+}

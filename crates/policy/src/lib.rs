@@ -1,0 +1,36 @@
+//! What may a run do?
+//!
+//! Policy is an algebra of three bounds and an ask. The operator's *ceiling*, the class of work's *profile* and the *agent* each bound a run;
+//! their [`meet`](Capabilities::meet) is what may be asked for at most. The *ask* then names what one run wants, and [`resolve`] answers with a
+//! [`Grant`] or a [`Refusal`] that says which rule refused, which layer set it and what would allow it.
+//!
+//! This crate is pure: it reads no file, knows no kernel and starts nothing. It can be printed, compared and tested alone.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod capabilities;
+mod destination;
+mod glob;
+mod hidden;
+mod lattice;
+mod limits;
+mod matrix;
+mod names;
+mod profile;
+mod raw;
+mod resolve;
+mod shipped;
+
+pub use ask::{Ask, EnvName, EnvNameError};
+pub use capabilities::{Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Tier};
+pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
+pub use glob::{Glob, GlobError};
+pub use hidden::{Hiding, is_secret};
+pub use lattice::{Element, Set};
+pub use limits::{LimitError, LimitKey, Limits, Unit};
+pub use matrix::{Matrix, MatrixRow, SafeDefault};
+pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePathError};
+pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound};
+pub use raw::RawBound;
+pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
+pub use shipped::{Shipped, shipped};

@@ -1,0 +1,235 @@
+//! From what a person wrote to what the program runs on; every message about a bad profile, ceiling or agent comes from here.
+//!
+//! A field left out of a *profile* means nothing is allowed, and a profile that executes must state its limits. A field left out of a
+//! *ceiling* or an *agent* bounds nothing: the layer says only what it narrows.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capabilities::{Capabilities, Execution};
+use crate::lattice::{Element, Set};
+use crate::limits::{LimitKey, Limits};
+use crate::names::text_type;
+use crate::raw::{RawBound, RawLimits, RawValue, Text};
+
+/// What is wrong in a profile, ceiling or agent file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {cause}")]
+pub struct ProfileError {
+    /// The file as the person named it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub cause: String,
+    /// How to mend it.
+    pub fix: String,
+}
+
+/// The name of a profile: lower-case letters, digits and hyphens, at most 64.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ProfileName(String);
+
+impl ProfileName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ProfileName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        match (1..=64).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with('-') {
+            true => Ok(Self(text.to_owned())),
+            false => Err(format!("`{}` is not a profile name; write lower-case letters, digits and hyphens", text.escape_debug())),
+        }
+    }
+}
+
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+text_type!(ProfileName: String);
+
+/// A class of work, complete and checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Profile {
+    /// Its name.
+    pub name: ProfileName,
+    /// One line on what it is for.
+    pub summary: String,
+    /// What it allows at most.
+    pub bound: Capabilities,
+}
+
+/// A layer that only narrows: the ceiling or an agent.
+pub type Bound = Capabilities;
+
+impl Profile {
+    /// Reads a profile; `file` is used in messages only.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
+        let place = Place { file, text };
+        let raw: RawBound = place.read()?;
+        let name = raw.name.as_ref().ok_or_else(|| place.at(&(0..0), "the profile has no `name`", "begin with `name = \"my-profile\"`"))?;
+        let checked: ProfileName =
+            name.as_ref().parse().map_err(|why: String| place.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
+        let bound = place.narrow(Capabilities::nothing(), &raw)?;
+        place.states_its_limits(&bound)?;
+        Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), bound })
+    }
+}
+
+/// Reads a ceiling or an agent's posture; `file` is used in messages only.
+pub fn parse_bound(file: &str, text: &str) -> Result<Bound, ProfileError> {
+    let place = Place { file, text };
+    let raw: RawBound = place.read()?;
+    if let Some(name) = &raw.name {
+        return Err(place.at(&name.span(), "only a profile has a `name`", "remove the line"));
+    }
+    place.narrow(Capabilities::unlimited(), &raw)
+}
+
+/// Where messages point to.
+struct Place<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    fn read(&self) -> Result<RawBound, ProfileError> {
+        toml::from_str(self.text).map_err(|error| {
+            let cause = error.message().trim().replace('\n', "; ");
+            let fix = match cause.contains("unknown field") {
+                true => "remove the key, or write it as one of those named".to_owned(),
+                false => "see `ringfence profile show data-analysis` for a complete example".to_owned(),
+            };
+            self.at(&error.span().unwrap_or(0..0), &cause, &fix)
+        })
+    }
+
+    fn at(&self, span: &Range<usize>, cause: &str, fix: &str) -> ProfileError {
+        let before = self.text.get(..span.start.min(self.text.len())).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        ProfileError {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            cause: cause.to_owned(),
+            fix: fix.to_owned(),
+        }
+    }
+
+    /// Lays what was written over `base`, which holds the meaning of what was not.
+    fn narrow(&self, base: Capabilities, raw: &RawBound) -> Result<Capabilities, ProfileError> {
+        let (files, packages) = (raw.files.clone().unwrap_or_default(), raw.packages.clone().unwrap_or_default());
+        let (process, grades) = (raw.process.clone().unwrap_or_default(), raw.grades.clone().unwrap_or_default());
+        Ok(Capabilities {
+            execution: raw.execution.unwrap_or(base.execution),
+            inputs: files.inputs.unwrap_or(base.inputs),
+            project: files.project.unwrap_or(base.project),
+            reveal: self.set(files.reveal.as_deref(), base.reveal)?,
+            exports: self.set(files.exports.as_deref(), base.exports)?,
+            environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
+            network: self.set(allowed(raw.network.as_ref()), base.network)?,
+            packages: crate::capabilities::Packages {
+                python: packages.python.unwrap_or(base.packages.python),
+                node: packages.node.unwrap_or(base.packages.node),
+                rust: packages.rust.unwrap_or(base.packages.rust),
+            },
+            tools: self.set(allowed(raw.tools.as_ref()), base.tools)?,
+            spawn: process.spawn.unwrap_or(base.spawn),
+            kernel: process.kernel.unwrap_or(base.kernel),
+            tier: raw.tier.unwrap_or(base.tier),
+            limits: self.limits(raw.limits.as_ref())?,
+            grades: crate::capabilities::Grades {
+                memory: grades.memory.unwrap_or(base.grades.memory),
+                cpu: grades.cpu.unwrap_or(base.grades.cpu),
+            },
+        })
+    }
+
+    fn set<T: Element + FromStr>(&self, written: Option<&[Text]>, base: Set<T>) -> Result<Set<T>, ProfileError>
+    where
+        T::Err: fmt::Display,
+    {
+        let Some(written) = written else { return Ok(base) };
+        let read = |text: &Text| {
+            text.as_ref().parse().map_err(|why: T::Err| self.at(&text.span(), &why.to_string(), "correct the entry, or remove it"))
+        };
+        Ok(Set::only(written.iter().map(read).collect::<Result<Vec<T>, _>>()?))
+    }
+
+    fn limits(&self, raw: Option<&RawLimits>) -> Result<Limits, ProfileError> {
+        let mut limits = Limits::default();
+        for (key, value) in raw.into_iter().flat_map(RawLimits::written) {
+            let text = match value.as_ref() {
+                RawValue::Number(number) => number.to_string(),
+                RawValue::Text(text) => text.clone(),
+            };
+            let read = key.parse_value(&text);
+            let value = read.map_err(|why| self.at(&value.span(), &why.to_string(), "correct the value"))?;
+            limits.set(key, value);
+        }
+        Ok(limits)
+    }
+
+    /// A profile that executes says how much: nothing is unlimited by omission. (`cpus` alone may be left out: every processor.)
+    fn states_its_limits(&self, bound: &Capabilities) -> Result<(), ProfileError> {
+        let is_missing = |key: &LimitKey| *key != LimitKey::Cpus && bound.limits.get(*key).is_none();
+        let missing: Vec<&str> = LimitKey::ALL.iter().filter(|k| is_missing(k)).map(|k| k.name()).collect();
+        match bound.execution == Execution::Commands && !missing.is_empty() {
+            true => Err(self.at(
+                &(0..0),
+                &format!("a profile that executes commands must state every limit; [limits] lacks {}", missing.join(", ")),
+                "add them under [limits]; `ringfence profile show data-analysis` has sensible values",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+fn allowed(names: Option<&crate::raw::RawNames>) -> Option<&[Text]> {
+    names.and_then(|n| n.allow.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> ProfileError {
+        Profile::parse("p.toml", text).unwrap_err()
+    }
+
+    #[test]
+    fn a_bad_profile_is_refused_with_its_place() {
+        let unknown = error("name = \"x\"\n[limits]\nwal = \"1s\"\n");
+        assert_eq!((unknown.line, unknown.column), (3, 1));
+        assert!(unknown.cause.contains("unknown field `wal`"), "{unknown}");
+        let unit = error("name = \"x\"\n[limits]\nmemory = \"1e9\"\n");
+        assert_eq!((unit.line, unit.column), (3, 10));
+        assert!(unit.cause.contains("256MiB"), "{unit}");
+        assert!(error("name = \"X y\"").cause.contains("not a profile name"));
+        assert!(error("summary = \"x\"").cause.contains("no `name`"));
+        assert!(error("name = \"x\"\nexecution = \"commands\"").cause.contains("lacks wall"));
+        assert!(error("name = \"x\"\n[network]\nallow = [\"*.com:443\"]").cause.contains("too wide"));
+        assert!(error("name = ").line >= 1);
+    }
+
+    #[test]
+    fn what_is_left_out_differs_by_layer() {
+        assert_eq!(parse_bound("c", "").unwrap(), Capabilities::unlimited());
+        assert_eq!(Profile::parse("p", "name = \"x\"").unwrap().bound, Capabilities::nothing());
+    }
+}
