@@ -1,1 +1,26 @@
+//! Who may start what: the registry of agents, settings, and the straight line of a run from request to sealed evidence.
+#![forbid(unsafe_code)]
 
+mod ending;
+mod error;
+mod perform;
+mod profiles;
+mod record;
+mod registry;
+mod report;
+mod request;
+mod run;
+mod settings;
+mod sweep;
+mod views;
+
+pub use error::RunError;
+pub use profiles::{ProfileText, find_profile};
+pub use registry::{Agent, RegistryError, active};
+pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
+pub use request::{Attachments, InputRequest, NoProgress, OutputTo, Progress, RunRequest};
+pub use run::{Explained, Runner};
+pub use settings::Settings;
+
+/// The version of this program, as it stands in evidence.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

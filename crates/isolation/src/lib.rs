@@ -10,6 +10,7 @@
 mod cgroup;
 mod compile;
 mod control;
+mod host;
 mod identity;
 mod image;
 mod inside;
@@ -20,14 +21,17 @@ mod sandbox;
 mod seccomp;
 mod source;
 mod stdin;
+mod sweep;
 #[expect(unsafe_code, reason = "the one place for system calls that no kept crate wraps")]
 mod sys;
 mod text;
 mod watch;
+mod workspace;
 
 pub use cgroup::{Cgroups, Group, GroupUsage};
 pub use compile::{FolderView, SandboxSpec, Veil, compile};
 pub use control::INIT_NAME;
+pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::HostImage;
 pub use inside::become_init_if_asked;
@@ -36,5 +40,10 @@ pub use output::{Budget, Capture, Captured};
 pub use plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
 pub use sandbox::{Command, CommandOutcome, Creation, End, Remains, Sandbox, Streams, Usage, own_stdin};
 pub use seccomp::FilterSpec;
+pub use sweep::Traces;
 pub use sys::signals::stop_requested_descriptor;
 pub use text::OsText;
+pub use workspace::{
+    ArtifactSink, Copied, Export, ExportLimits, ExportRefusal, Exported, HiddenPath, PatchRequest, PatchSummary, Scan, ScanError,
+    SnapshotError, Stored, collect, copy_file, copy_tree, scan, write_patch,
+};

@@ -121,17 +121,17 @@ pub struct Remains {
 
 /// What a sandbox is made of.
 #[derive(Debug)]
-pub struct Creation<'a> {
+pub struct Creation<'p, 'a> {
     /// The plan.
-    pub plan: &'a Plan,
+    pub plan: &'p Plan,
     /// The run's name, for its cgroup.
-    pub run: &'a str,
+    pub run: &'p str,
     /// The limits to be held.
-    pub limits: &'a Limits,
+    pub limits: &'p Limits,
     /// Who holds memory.
     pub memory_grade: Grade,
     /// Where groups can be made.
-    pub cgroups: &'a Cgroups,
+    pub cgroups: &'p Cgroups,
     /// The ids, kept until the remains are dropped.
     pub lease: IdentityLease,
     /// Becomes readable when the caller wants the run to stop.
@@ -168,7 +168,7 @@ struct Running<'a> {
 
 impl<'a> Sandbox<'a> {
     /// Creates the sandbox. `born` is told its init and its cgroup folders before anything in it runs.
-    pub fn create(creation: Creation<'a>, born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>) -> Result<Self, SetupError> {
+    pub fn create(creation: Creation<'_, 'a>, born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>) -> Result<Self, SetupError> {
         let started_at = Instant::now();
         let launched = launch(creation.plan, creation.run, creation.cgroups, born)?;
         Ok(Self {

@@ -82,6 +82,15 @@ choice!(
     }
 );
 choice!(
+    /// Whether a rule may stand for more than one host.
+    Wildcards {
+        /// Every host is named.
+        None = "none",
+        /// `*.example.com` is a rule.
+        Any = "any",
+    }
+);
+choice!(
     /// Which programs the command may start.
     Spawn {
         /// No other process: the command and its threads.
@@ -193,6 +202,8 @@ pub struct Capabilities {
     pub environment: Set<NamePattern>,
     /// Which destinations may be reached.
     pub network: Set<Destination>,
+    /// Whether a destination may stand for more than one host.
+    pub wildcards: Wildcards,
     /// How packages may be installed.
     pub packages: Packages,
     /// Which governed tools may be called.
@@ -220,6 +231,7 @@ impl Capabilities {
             exports: Set::All,
             environment: Set::All,
             network: Set::All,
+            wildcards: Wildcards::Any,
             packages: Packages::all(PackageMode::Open),
             tools: Set::All,
             spawn: Spawn::Any,
@@ -240,6 +252,7 @@ impl Capabilities {
             exports: Set::none(),
             environment: Set::none(),
             network: Set::none(),
+            wildcards: Wildcards::Any,
             packages: Packages::all(PackageMode::None),
             tools: Set::none(),
             spawn: Spawn::None,
@@ -261,6 +274,7 @@ impl Capabilities {
             exports: self.exports.meet(&other.exports),
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
+            wildcards: self.wildcards.min(other.wildcards),
             packages: self.packages.meet(other.packages),
             tools: self.tools.meet(&other.tools),
             spawn: self.spawn.min(other.spawn),
@@ -276,6 +290,15 @@ impl Capabilities {
         self.meet(other) == *other
     }
 
+    /// The destinations that hold once every bound is known. (Kept apart from `meet`, which must not depend on the order of the bounds: a
+    /// wildcard of one layer may still meet a host of another.)
+    pub fn reachable(&self) -> Set<Destination> {
+        match (&self.network, self.wildcards) {
+            (Set::Only(listed), Wildcards::None) => Set::only(listed.iter().filter(|d| d.is_one_host()).cloned()),
+            (network, Wildcards::None | Wildcards::Any) => network.clone(),
+        }
+    }
+
     /// One field as a person reads it.
     pub fn show(&self, field: Field) -> String {
         match field {
@@ -285,7 +308,8 @@ impl Capabilities {
             Field::Reveal => self.reveal.to_string(),
             Field::Exports => self.exports.to_string(),
             Field::Environment => self.environment.to_string(),
-            Field::Network => self.network.to_string(),
+            Field::Network => self.reachable().to_string(),
+            Field::Wildcards => self.wildcards.to_string(),
             Field::Packages => self.packages.to_string(),
             Field::Tools => self.tools.to_string(),
             Field::Spawn => self.spawn.to_string(),
@@ -314,6 +338,8 @@ pub enum Field {
     Environment,
     /// Which destinations may be reached.
     Network,
+    /// Whether a destination may stand for more than one host.
+    Wildcards,
     /// How packages may be installed.
     Packages,
     /// Which tools may be called.
@@ -341,6 +367,7 @@ impl Field {
             Self::Exports,
             Self::Environment,
             Self::Network,
+            Self::Wildcards,
             Self::Packages,
             Self::Tools,
             Self::Spawn,
@@ -363,6 +390,7 @@ impl fmt::Display for Field {
             Self::Exports => "exports",
             Self::Environment => "environment",
             Self::Network => "network",
+            Self::Wildcards => "wildcards",
             Self::Packages => "packages",
             Self::Tools => "tools",
             Self::Spawn => "spawn",

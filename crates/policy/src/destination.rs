@@ -192,6 +192,13 @@ impl FromStr for Destination {
     }
 }
 
+impl Destination {
+    /// True if it names just one host.
+    pub fn is_one_host(&self) -> bool {
+        matches!(self.host, HostPattern::Exactly(_))
+    }
+}
+
 impl Element for Destination {
     fn meet(&self, other: &Self) -> Option<Self> {
         match self.scheme == other.scheme && self.port == other.port {

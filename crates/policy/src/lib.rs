@@ -22,7 +22,9 @@ mod resolve;
 mod shipped;
 
 pub use ask::{Ask, EnvName, EnvNameError};
-pub use capabilities::{Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Tier};
+pub use capabilities::{
+    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Tier, Wildcards,
+};
 pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
 pub use glob::{Glob, GlobError};
 pub use hidden::{Hiding, is_secret};
@@ -30,7 +32,7 @@ pub use lattice::{Element, Set};
 pub use limits::{LimitError, LimitKey, Limits, Unit};
 pub use matrix::{Matrix, MatrixRow, SafeDefault};
 pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePathError};
-pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound};
-pub use raw::RawBound;
+pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound, parse_settings};
+pub use raw::{RawBound, RawSettings};
 pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
 pub use shipped::{Shipped, shipped};

@@ -13,7 +13,7 @@ use crate::capabilities::{Capabilities, Execution};
 use crate::lattice::{Element, Set};
 use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
-use crate::raw::{RawBound, RawLimits, RawValue, Text};
+use crate::raw::{RawBound, RawLimits, RawSettings, RawValue, Text};
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,14 +91,17 @@ impl Profile {
     }
 }
 
-/// Reads a ceiling or an agent's posture; `file` is used in messages only.
+/// Reads an agent's posture; `file` is used in messages only.
 pub fn parse_bound(file: &str, text: &str) -> Result<Bound, ProfileError> {
     let place = Place { file, text };
-    let raw: RawBound = place.read()?;
-    if let Some(name) = &raw.name {
-        return Err(place.at(&name.span(), "only a profile has a `name`", "remove the line"));
-    }
-    place.narrow(Capabilities::unlimited(), &raw)
+    place.bound(&place.read()?)
+}
+
+/// Reads settings and answers with the ceiling, unlimited where there is none; `file` is used in messages only.
+pub fn parse_settings(file: &str, text: &str) -> Result<Bound, ProfileError> {
+    let place = Place { file, text };
+    let settings: RawSettings = place.read()?;
+    place.bound(&settings.ceiling.unwrap_or_default())
 }
 
 /// Where messages point to.
@@ -108,7 +111,14 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn read(&self) -> Result<RawBound, ProfileError> {
+    fn bound(&self, raw: &RawBound) -> Result<Bound, ProfileError> {
+        match &raw.name {
+            Some(name) => Err(self.at(&name.span(), "only a profile has a `name`", "remove the line")),
+            None => self.narrow(Capabilities::unlimited(), raw),
+        }
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
         toml::from_str(self.text).map_err(|error| {
             let cause = error.message().trim().replace('\n', "; ");
             let fix = match cause.contains("unknown field") {
@@ -142,7 +152,8 @@ impl Place<'_> {
             reveal: self.set(files.reveal.as_deref(), base.reveal)?,
             exports: self.set(files.exports.as_deref(), base.exports)?,
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
-            network: self.set(allowed(raw.network.as_ref()), base.network)?,
+            network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,
+            wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),
             packages: crate::capabilities::Packages {
                 python: packages.python.unwrap_or(base.packages.python),
                 node: packages.node.unwrap_or(base.packages.node),

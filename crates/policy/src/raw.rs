@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Tier};
+use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Tier, Wildcards};
 use crate::limits::LimitKey;
 
 /// A text with its place in the file.
@@ -30,7 +30,7 @@ pub struct RawBound {
     /// Which variables a request may set.
     pub(crate) environment: Option<RawNames>,
     /// Which destinations may be reached.
-    pub(crate) network: Option<RawNames>,
+    pub(crate) network: Option<RawNetwork>,
     /// How packages may be installed.
     pub(crate) packages: Option<RawPackages>,
     /// Which governed tools may be called.
@@ -66,6 +66,25 @@ pub(crate) struct RawNames {
     /// What is allowed; an empty list allows nothing.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<Text>>,
+}
+
+/// Destinations.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawNetwork {
+    /// `SCHEME://HOST:PORT` or `SCHEME://*.SUFFIX:PORT`; an empty list allows nothing.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) allow: Option<Vec<Text>>,
+    /// `none`: a destination of another layer that stands for more than one host does not count.
+    pub(crate) wildcards: Option<Wildcards>,
+}
+
+/// Settings: `ringfence.toml`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawSettings {
+    /// The operator's bound on every run.
+    pub(crate) ceiling: Option<RawBound>,
 }
 
 /// Package modes: `none`, `locked`, `allowlist` or `open`.

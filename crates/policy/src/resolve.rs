@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
-use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Tier};
+use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Tier, Wildcards};
 use crate::lattice::Set;
 use crate::names::{NamePattern, PathScope};
 use crate::profile::{Bound, Profile};
@@ -94,6 +94,7 @@ fn narrow(bound: &Capabilities, ask: &Ask) -> Capabilities {
     if !ask.destinations.is_empty() {
         granted.network = Set::only(ask.destinations.iter().cloned());
     }
+    granted.network = granted.reachable();
     granted.limits = granted.limits.meet(&ask.limits);
     granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process));
     granted
@@ -158,7 +159,8 @@ impl Layers<'_> {
     fn check_network(&self, ask: &Ask) -> Result<(), Refusal> {
         for place in &ask.destinations {
             let rule = format!("destination `{place}` is not on the allowlist");
-            self.refuse(|c| c.network.allows(place), rule, &format!("add \"{place}\" to `allow` under [network]"))?;
+            let allows = |c: &Capabilities| c.network.allows(place) && (c.wildcards == Wildcards::Any || place.is_one_host());
+            self.refuse(allows, rule, &format!("add \"{place}\" to `allow` under [network]"))?;
         }
         Ok(())
     }

@@ -1,1 +1,21 @@
+//! What is remembered?
+//!
+//! The record is in folders: a journal a run, appended and flushed, and artifacts by digest. An SQLite index over them answers questions fast; it is
+//! brought up to date by whoever asks, never on the path of a run, and is made anew when it is lost. Several processes use a home at once.
+#![forbid(unsafe_code)]
 
+mod artifacts;
+mod error;
+mod home;
+mod index;
+mod journal;
+mod keys;
+mod run_id;
+
+pub use artifacts::Artifacts;
+pub use error::StoreError;
+pub use home::{FORMAT, Home};
+pub use index::{ArtifactRow, Index, RunRow};
+pub use journal::{Journal, Orphan, now};
+pub use keys::{load_or_make_key, read_public_key};
+pub use run_id::{RunId, RunIdError};

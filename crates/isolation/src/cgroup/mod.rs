@@ -69,6 +69,17 @@ impl Cgroups {
         }
     }
 
+    /// The folders that the group of a run may have, known before it is made.
+    pub fn folders(&self, run: &str) -> Vec<PathBuf> {
+        match self {
+            Self::V2 { base } => vec![base.join(run)],
+            Self::V1 { memory, pids, cpuacct, cpu } => {
+                [Some(memory), Some(pids), cpuacct.as_ref(), cpu.as_ref()].into_iter().flatten().map(|base| base.join(run)).collect()
+            }
+            Self::None { .. } => Vec::new(),
+        }
+    }
+
     /// Makes the group of one run.
     pub fn create(&self, run: &str, limits: &GroupLimits) -> io::Result<Option<Group>> {
         match self {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chownat, mknodat, open, statat};
@@ -22,7 +22,7 @@ const STAGE: &str = "/usr";
 
 /// Builds the view, and answers with descriptors of the workspace, `/tmp` and the changes.
 pub(super) fn perform(plan: &Plan, given: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, StepError> {
-    rustix::process::umask(Mode::empty());
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at(|| "make mounts private".into())?;
     let sources = if given.is_empty() { crate::source::open_all(&plan.sources, plan.identity)? } else { given };
     let devices = open_devices(&plan.steps)?;
@@ -110,7 +110,8 @@ impl Builder<'_> {
     }
 
     fn folder(&self, at: &str, mode: u32, is_agents: bool) -> Result<(), Errno> {
-        fs::DirBuilder::new().mode(mode).recursive(true).create(at).map_err(errno)?;
+        fs::create_dir_all(at).map_err(errno)?;
+        rustix::fs::chmod(at, Mode::from_raw_mode(mode))?;
         if is_agents { self.give_to_agent(Path::new(at)) } else { Ok(()) }
     }
 

@@ -1,0 +1,53 @@
+//! Finds a profile by name among those that ship and those in the home, or by the path of a file.
+
+use std::fs;
+use std::path::Path;
+
+use ringfence_evidence::Digest;
+use ringfence_policy::{Profile, shipped};
+use ringfence_store::Home;
+
+use crate::error::RunError;
+
+/// A profile with its text.
+#[derive(Debug, Clone)]
+pub struct ProfileText {
+    /// The checked profile.
+    pub profile: Profile,
+    /// Where it came from, as a person would name it.
+    pub origin: String,
+    /// The text.
+    pub text: String,
+}
+
+impl ProfileText {
+    /// Digest of the text.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.text.as_bytes())
+    }
+
+    fn read(path: &Path) -> Result<Self, RunError> {
+        let text = fs::read_to_string(path).map_err(|source| RunError::File { act: "read profile", path: path.to_owned(), source })?;
+        Self::parse(path.to_string_lossy().into_owned(), text)
+    }
+
+    fn parse(origin: String, text: String) -> Result<Self, RunError> {
+        Ok(Self { profile: Profile::parse(&origin, &text)?, origin, text })
+    }
+}
+
+/// Finds a profile. A word with a slash or the ending `.toml` is a path; any other is a name.
+pub fn find_profile(home: &Home, word: &str) -> Result<ProfileText, RunError> {
+    if word.contains('/') || word.ends_with(".toml") {
+        return ProfileText::read(Path::new(word));
+    }
+    if let Some(found) = shipped().iter().find(|s| s.name == word) {
+        return ProfileText::parse(format!("profiles/{word}.toml"), found.text.to_owned());
+    }
+    let own = home.root().join("profiles").join(format!("{word}.toml"));
+    if own.exists() {
+        return ProfileText::read(&own);
+    }
+    let known: Vec<&str> = shipped().iter().map(|s| s.name).collect();
+    Err(RunError::NoProfile { name: word.escape_debug().to_string(), known: known.join(", ") })
+}

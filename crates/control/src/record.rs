@@ -1,0 +1,130 @@
+//! Writes down what happens in a run, in the words of the evidence.
+
+use ringfence_evidence::{ArtifactRecord, Digest, Event, InputRecord, StreamRecord, UsageRecord};
+use ringfence_isolation::{Captured, Command, CommandOutcome, Export, OsText, Plan, Remains, Usage};
+use ringfence_policy::{Ask, Grant};
+use ringfence_store::{Journal, StoreError};
+
+use crate::ending;
+use crate::registry::Agent;
+use crate::request::RunRequest;
+use crate::settings::Settings;
+
+/// A secret shorter than this would mask half of all arguments.
+const SHORTEST_SECRET: usize = 6;
+
+/// The request as policy sees it.
+pub(crate) fn ask_of(request: &RunRequest) -> Ask {
+    Ask {
+        inputs: request.inputs.iter().map(|i| i.name.clone()).collect(),
+        project: request.project.is_some(),
+        reveal: request.reveal.clone(),
+        environment: request.environment.iter().map(|(name, _)| name.clone()).collect(),
+        destinations: request.destinations.clone(),
+        limits: request.limits.clone(),
+        exports: request.exports.clone(),
+        tier: request.tier,
+    }
+}
+
+pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Agent, settings: &Settings) -> Result<(), StoreError> {
+    let run = journal.run().to_string();
+    journal.append(Event::RunRequested {
+        run,
+        version: crate::VERSION.into(),
+        agent: agent.id.clone(),
+        owner: agent.owner.clone(),
+        profile: request.profile.profile.name.to_string(),
+        profile_digest: request.profile.digest(),
+        ceiling_digest: settings.digest,
+        ask: ask_of(request),
+        commands: vec![masked(&request.command, &request.known_secrets)],
+    })
+}
+
+/// Arguments in which no known secret stands.
+pub(crate) fn masked(argv: &[OsText], secrets: &[String]) -> Vec<String> {
+    let mask = |argument: &OsText| {
+        let long_enough = secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET);
+        long_enough.fold(argument.escaped(), |text, secret| text.replace(secret.as_str(), "***"))
+    };
+    argv.iter().map(mask).collect()
+}
+
+pub(crate) fn granted(journal: &mut Journal, grant: &Grant) -> Result<(), StoreError> {
+    journal.append(Event::RunGranted { grant: Box::new(grant.clone()) })
+}
+
+pub(crate) fn inputs(journal: &mut Journal, inputs: &[InputRecord]) -> Result<(), StoreError> {
+    inputs.iter().try_for_each(|input| journal.append(Event::InputAdded { input: input.clone() }))
+}
+
+pub(crate) fn creating(
+    journal: &mut Journal,
+    host: &ringfence_isolation::Host,
+    grant: &Grant,
+    plan: &Plan,
+    image_digest: Digest,
+) -> Result<(), StoreError> {
+    journal.append(Event::SandboxCreating {
+        tier: grant.capabilities.tier.to_string(),
+        grades: crate::report::grades(host, grant),
+        kernel: host.kernel.clone(),
+        landlock: host.landlock,
+        image_digest,
+        plan_digest: Digest::of(ringfence_evidence::canonical(plan).unwrap_or_default().as_bytes()),
+    })
+}
+
+pub(crate) fn starting(journal: &mut Journal, request: &RunRequest, command: &Command, folder: &str) -> Result<(), StoreError> {
+    journal.append(Event::CommandStarting {
+        command: 0,
+        argv: masked(&command.argv, &request.known_secrets),
+        folder: folder.to_owned(),
+        environment: command.environment.iter().map(|(name, _)| name.clone()).collect(),
+        has_stdin: request.has_stdin,
+    })
+}
+
+pub(crate) fn ended(journal: &mut Journal, outcome: &CommandOutcome) -> Result<(), StoreError> {
+    journal.append(Event::CommandEnded {
+        command: 0,
+        end: ending::of(&outcome.end),
+        stdout: stream(&outcome.stdout),
+        stderr: stream(&outcome.stderr),
+    })
+}
+
+fn stream(captured: &Captured) -> StreamRecord {
+    StreamRecord { bytes: captured.bytes, sha256: Digest::from_bytes(captured.sha256), is_truncated: captured.cut > 0 }
+}
+
+pub(crate) fn sandbox_ended(journal: &mut Journal, remains: &Remains) -> Result<(), StoreError> {
+    let limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
+    journal.append(Event::SandboxEnded { usage: usage(&remains.usage), limits_reached })
+}
+
+pub(crate) fn usage(usage: &Usage) -> UsageRecord {
+    let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+    UsageRecord {
+        wall_ms: millis(usage.wall),
+        cpu_ms: millis(usage.cpu),
+        memory_peak_bytes: usage.memory_peak_bytes,
+        processes_peak: usage.processes_peak,
+    }
+}
+
+pub(crate) fn exported(journal: &mut Journal, export: &Export) -> Result<Vec<ArtifactRecord>, StoreError> {
+    let mut records = Vec::new();
+    for artifact in &export.artifacts {
+        let sha256 = artifact.stored.sha256.parse().unwrap_or_else(|_| Digest::zero());
+        let record =
+            ArtifactRecord { path: artifact.path.escaped(), bytes: artifact.stored.bytes, sha256, is_executable: artifact.is_executable };
+        journal.append(Event::ArtifactExported { artifact: record.clone() })?;
+        records.push(record);
+    }
+    for refusal in &export.refusals {
+        journal.append(Event::ArtifactRefused { path: refusal.path.escaped(), reason: refusal.reason.clone() })?;
+    }
+    Ok(records)
+}

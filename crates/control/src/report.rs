@@ -1,0 +1,164 @@
+//! What the caller gets: `--json` prints it. Its JSON Schema is in docs/reference.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use ringfence_evidence::{ArtifactRecord, RunEnd, UsageRecord};
+use ringfence_isolation::{Captured, Host};
+use ringfence_policy::{Grant, LimitKey};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The report of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RunReport {
+    /// The run.
+    pub run: String,
+    /// The agent.
+    pub agent: String,
+    /// The profile.
+    pub profile: String,
+    /// The tier that was used.
+    pub tier: String,
+    /// Who held each limit: `kernel`, `watched` or `per-process`.
+    pub grades: BTreeMap<String, String>,
+    /// How it ended.
+    pub end: RunEnd,
+    /// Bounding limits that the program met, as far as the host can tell.
+    pub limits_reached: Vec<String>,
+    /// What was kept of standard output, if it is UTF-8. Left out when it was streamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// The same in base 64, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout_base64: Option<String>,
+    /// Bytes written to standard output.
+    pub stdout_bytes: u64,
+    /// SHA-256 of all of them.
+    pub stdout_sha256: String,
+    /// What was kept of standard error, if it is UTF-8. Left out when it was streamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// The same in base 64, if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr_base64: Option<String>,
+    /// Bytes written to standard error.
+    pub stderr_bytes: u64,
+    /// SHA-256 of all of them.
+    pub stderr_sha256: String,
+    /// Whether not all output was kept.
+    pub output_truncated: bool,
+    /// What was used.
+    pub usage: UsageRecord,
+    /// What left.
+    pub artifacts: Vec<ArtifactReport>,
+    /// What was named and did not leave, with reasons.
+    pub refusals: Vec<RefusalReport>,
+    /// What the program could not see of its inputs.
+    pub hidden: Vec<HiddenReport>,
+    /// Digest of the sealed statement.
+    pub evidence: String,
+    /// The status with which `ringfence run` exits.
+    #[serde(skip)]
+    pub exit_status: i32,
+}
+
+/// An artifact in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ArtifactReport {
+    /// Its path in the workspace; `%` and bytes that are not UTF-8 stand as `%XX`.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256, as `sha256:` and 64 digits.
+    pub sha256: String,
+    /// Whether it was executable in the workspace.
+    #[serde(skip)]
+    pub is_executable: bool,
+}
+
+/// A refusal in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RefusalReport {
+    /// The path or glob.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A hidden path in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HiddenReport {
+    /// The path.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl RunReport {
+    /// A report of a run of which nothing is known yet but who asked.
+    pub(crate) fn begin(run: &str, agent: &str, profile: &str) -> Self {
+        let empty = format!("sha256:{}", ringfence_evidence::Digest::of(b"").hex());
+        Self {
+            run: run.to_owned(),
+            agent: agent.to_owned(),
+            profile: profile.to_owned(),
+            tier: "none".into(),
+            grades: BTreeMap::new(),
+            end: RunEnd::Failed { step: "begin".into(), cause: None },
+            limits_reached: Vec::new(),
+            stdout: None,
+            stdout_base64: None,
+            stdout_bytes: 0,
+            stdout_sha256: empty.clone(),
+            stderr: None,
+            stderr_base64: None,
+            stderr_bytes: 0,
+            stderr_sha256: empty,
+            output_truncated: false,
+            usage: UsageRecord::default(),
+            artifacts: Vec::new(),
+            refusals: Vec::new(),
+            hidden: Vec::new(),
+            evidence: String::new(),
+            exit_status: crate::ending::REFUSED,
+        }
+    }
+
+    pub(crate) fn take_output(&mut self, stdout: &Captured, stderr: &Captured, is_kept: bool) {
+        let digest = |c: &Captured| ringfence_evidence::Digest::from_bytes(c.sha256).to_string();
+        (self.stdout_bytes, self.stdout_sha256) = (stdout.bytes, digest(stdout));
+        (self.stderr_bytes, self.stderr_sha256) = (stderr.bytes, digest(stderr));
+        self.output_truncated = stdout.cut + stderr.cut > 0;
+        if is_kept {
+            (self.stdout, self.stdout_base64) = text_or_base64(&stdout.kept);
+            (self.stderr, self.stderr_base64) = text_or_base64(&stderr.kept);
+        }
+    }
+
+    pub(crate) fn take_artifacts(&mut self, records: &[ArtifactRecord]) {
+        self.artifacts = records
+            .iter()
+            .map(|r| ArtifactReport { path: r.path.clone(), bytes: r.bytes, sha256: r.sha256.to_string(), is_executable: r.is_executable })
+            .collect();
+    }
+}
+
+fn text_or_base64(bytes: &[u8]) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(base64::engine::general_purpose::STANDARD.encode(bytes))),
+    }
+}
+
+/// Who holds each limit of a run.
+pub(crate) fn grades(host: &Host, grant: &Grant) -> BTreeMap<String, String> {
+    let grade = |key: LimitKey| match key {
+        LimitKey::Memory => host.memory_grade().word(),
+        LimitKey::Cpu => host.cpu_grade().word(),
+        LimitKey::Wall | LimitKey::Output | LimitKey::Artifacts | LimitKey::ArtifactBytes => "watched",
+        LimitKey::Cpus | LimitKey::Processes | LimitKey::Disk | LimitKey::Files => "kernel",
+        LimitKey::OpenFiles => "per-process",
+    };
+    grant.capabilities.limits.iter().map(|(key, _)| (key.name().to_owned(), grade(key).to_owned())).collect()
+}

@@ -1,0 +1,104 @@
+//! What one run is asked for.
+
+use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use ringfence_isolation::OsText;
+use ringfence_policy::{Destination, EnvName, Glob, Limits, Tier, WorkspacePath};
+
+use crate::profiles::ProfileText;
+
+/// A file or folder to be seen at `/inputs/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputRequest {
+    /// Where it is on the host.
+    pub path: PathBuf,
+    /// Its name inside.
+    pub name: String,
+}
+
+/// The request of a run with one command.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The class of work.
+    pub profile: ProfileText,
+    /// The agent.
+    pub agent: String,
+    /// Inputs.
+    pub inputs: Vec<InputRequest>,
+    /// The project that becomes the workspace.
+    pub project: Option<PathBuf>,
+    /// Hidden files of the project to show after all.
+    pub reveal: Vec<WorkspacePath>,
+    /// Variables to set.
+    pub environment: Vec<(EnvName, OsText)>,
+    /// Destinations to reach.
+    pub destinations: Vec<Destination>,
+    /// Limits lower than the bound.
+    pub limits: Limits,
+    /// Artifacts to collect.
+    pub exports: Vec<Glob>,
+    /// At least this tier.
+    pub tier: Option<Tier>,
+    /// Program and arguments.
+    pub command: Vec<OsText>,
+    /// Whether the command gets the caller's standard input.
+    pub has_stdin: bool,
+    /// Values that must not stand in the record, should they occur in an argument.
+    pub known_secrets: Vec<String>,
+    /// Folders that may not be given as a project or input, nor anything that holds them: the caller's home and the record itself.
+    pub guarded: Vec<PathBuf>,
+}
+
+/// Where the command's output goes.
+pub enum OutputTo<'a> {
+    /// Into the report.
+    Report,
+    /// On to these, as it comes.
+    Streams {
+        /// For its standard output.
+        stdout: &'a mut dyn Write,
+        /// For its standard error.
+        stderr: &'a mut dyn Write,
+    },
+}
+
+impl std::fmt::Debug for OutputTo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Report => "Report",
+            Self::Streams { .. } => "Streams",
+        })
+    }
+}
+
+/// Is told of long work while it goes on.
+pub trait Progress {
+    /// So much of `what` is done.
+    fn tell(&mut self, what: &str, done: u64);
+}
+
+/// Nobody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn tell(&mut self, _what: &str, _done: u64) {}
+}
+
+/// What a run is connected to while it goes on.
+pub struct Attachments<'a> {
+    /// Where output goes.
+    pub output: OutputTo<'a>,
+    /// Who is told of long work.
+    pub progress: &'a mut dyn Progress,
+    /// Becomes readable when the run must stop.
+    pub cancel: Option<BorrowedFd<'a>>,
+}
+
+impl std::fmt::Debug for Attachments<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attachments").field("output", &self.output).field("cancel", &self.cancel).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! The straight line of a run: recorded, decided, performed, sealed.
+
+use ringfence_evidence::{Digest, Event, RunEnd, SigningKey};
+use ringfence_isolation::{Cgroups, Host, HostImage, Plan, SandboxSpec, Traces, compile, lease_identity};
+use ringfence_policy::{Execution, Field, Grant, PackageMode, Refusal, Tier, resolve};
+use ringfence_store::{Artifacts, Home, Journal, RunId, StoreError, load_or_make_key};
+
+use crate::error::RunError;
+use crate::registry::{self, Agent};
+use crate::report::RunReport;
+use crate::request::{Attachments, RunRequest};
+use crate::settings::Settings;
+use crate::{ending, perform, record, sweep};
+
+/// Starts runs in one home.
+#[derive(Debug)]
+pub struct Runner {
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+    pub(crate) host: Host,
+    pub(crate) key: SigningKey,
+    pub(crate) artifacts: Artifacts,
+}
+
+/// What a run would be: for `--explain`.
+#[derive(Debug)]
+pub struct Explained {
+    /// What would be granted.
+    pub grant: Grant,
+    /// How the sandbox would be made.
+    pub plan: Plan,
+    /// What the host gives.
+    pub host: Host,
+}
+
+impl Runner {
+    /// Opens the home for running: what crashed runs left is taken away first.
+    pub fn open(home: Home, settings: Settings) -> Result<Self, RunError> {
+        let key = load_or_make_key(&home)?;
+        sweep::sweep(&home, &key)?;
+        let artifacts = Artifacts::of(&home);
+        Ok(Self { host: Host::look(), artifacts, settings, key, home })
+    }
+
+    /// Runs one command from request to sealed evidence. Refused and failed runs leave a record too.
+    pub fn run(&self, request: &RunRequest, attachments: Attachments<'_>) -> Result<RunReport, RunError> {
+        let agent = registry::active(&self.home, &request.agent)?;
+        let run = RunId::new().map_err(RunError::Random)?;
+        let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
+        record::requested(&mut journal, request, &agent, &self.settings)?;
+        journal.flush()?;
+        let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
+        report.end = match self.decide(request, &agent) {
+            Ok(grant) => perform::perform(self, &grant, request, attachments, &mut journal, &mut report)?,
+            Err(refusal) => refuse(&mut journal, &refusal)?,
+        };
+        report.evidence = journal.seal(&report.end, &self.key, crate::VERSION)?.to_string();
+        Ok(report)
+    }
+
+    /// Policy first, then what this version and this host can do.
+    fn decide(&self, request: &RunRequest, agent: &Agent) -> Result<Grant, Refusal> {
+        let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
+        check_version(&grant)?;
+        check_host(&self.host, &grant)?;
+        Ok(grant)
+    }
+
+    /// What a run would be allowed, and how it would be made. Nothing runs and nothing is recorded.
+    pub fn explain(&self, request: &RunRequest) -> Result<Result<Explained, Refusal>, RunError> {
+        let agent = registry::active(&self.home, &request.agent)?;
+        let grant = match self.decide(request, &agent) {
+            Ok(grant) => grant,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let lease = lease_identity().map_err(|source| RunError::File { act: "lease ids", path: "/run/ringfence/ids".into(), source })?;
+        let image = HostImage::prepare(&self.home.images()).map_err(|source| RunError::File {
+            act: "prepare the image",
+            path: self.home.images(),
+            source,
+        })?;
+        let spec = SandboxSpec {
+            capabilities: &grant.capabilities,
+            cgroups: &self.host.cgroups,
+            identity: lease.identity,
+            image: &image,
+            inputs: None,
+            input_folders: Vec::new(),
+            project: None,
+            has_writable_union: self.host.has_writable_union(),
+        };
+        let plan = compile(&spec);
+        Ok(Ok(Explained { grant, plan, host: self.host.clone() }))
+    }
+}
+
+/// The cgroups are on record before they are made.
+fn traces_before(cgroups: &Cgroups, run: &RunId) -> Traces {
+    Traces { cgroups: cgroups.folders(run.as_str()), ..Traces::default() }
+}
+
+pub(crate) fn refuse(journal: &mut Journal, refusal: &Refusal) -> Result<RunEnd, StoreError> {
+    let Refusal { rule, layer, hint } = refusal.clone();
+    journal.append(Event::RunRefused { rule, layer, hint })?;
+    Ok(ending::refused(refusal))
+}
+
+/// What policy allows but this version cannot do is refused, never weakened.
+fn check_version(grant: &Grant) -> Result<(), Refusal> {
+    let caps = &grant.capabilities;
+    if caps.execution == Execution::None {
+        return Err(Refusal {
+            rule: format!("profile `{}` has no execution surface: there is nothing to run a command in", grant.profile),
+            layer: ringfence_policy::Layer::Profile,
+            hint: "choose a profile whose execution is `commands`".into(),
+        });
+    }
+    let needed = if caps.tier != Tier::Process {
+        Some(format!("tier `{}`", caps.tier))
+    } else if !caps.network.is_none() {
+        Some(format!("network destinations ({})", caps.show(Field::Network)))
+    } else if caps.packages.most() != PackageMode::None {
+        Some(format!("package installs ({})", caps.packages))
+    } else if !caps.tools.is_none() {
+        Some(format!("governed tools ({})", caps.tools))
+    } else {
+        None
+    };
+    match needed {
+        Some(what) => {
+            Err(ending::host_refusal(format!("needs {what}, not available in this version"), "choose a profile without it".into()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A limit below the grade that the profile accepts is no limit.
+fn check_host(host: &Host, grant: &Grant) -> Result<(), Refusal> {
+    host.check().map_err(|e| ending::host_refusal(e.missing, e.hint))?;
+    let caps = &grant.capabilities;
+    let hint = match &host.cgroups {
+        Cgroups::None { hint, .. } => hint.clone(),
+        Cgroups::V1 { .. } | Cgroups::V2 { .. } => "lower the grade under [grades] in the profile".into(),
+    };
+    for (what, least, reached) in [("memory", caps.grades.memory, host.memory_grade()), ("cpu", caps.grades.cpu, host.cpu_grade())] {
+        if reached < least {
+            return Err(ending::host_refusal(
+                format!("the {what} limit can only be {reached} here, the profile accepts no less than {least}"),
+                hint,
+            ));
+        }
+    }
+    if caps.limits.get(ringfence_policy::LimitKey::Cpus).is_some() && !host.cgroups.holds_cpus() {
+        return Err(ending::host_refusal("the limit `cpus` cannot be held here".into(), hint));
+    }
+    Ok(())
+}
+
+/// The digest of an image as evidence holds it.
+pub(crate) fn image_digest(image: &HostImage) -> Digest {
+    image.digest.parse().unwrap_or_else(|_| Digest::zero())
+}

@@ -1,0 +1,182 @@
+//! Turns inputs and a project into what a sandbox can be made of: checked, scanned for secrets, copied where a view is not enough, and on record.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfence_evidence::{Digest, InputRecord};
+use ringfence_isolation::{FolderView, Identity, Owner, Scan, can_map_ids, copy_file, copy_tree, scan};
+use ringfence_policy::{Layer, Refusal, WorkspacePath};
+
+use crate::report::HiddenReport;
+use crate::request::{Progress, RunRequest};
+
+/// What a run sees of the host's files.
+#[derive(Debug, Default)]
+pub(crate) struct Views {
+    pub(crate) inputs: Option<FolderView>,
+    pub(crate) input_folders: Vec<(String, FolderView)>,
+    pub(crate) project: Option<FolderView>,
+    pub(crate) records: Vec<InputRecord>,
+    pub(crate) hidden: Vec<HiddenReport>,
+}
+
+/// Prepares the views; private copies go to `work`.
+pub(crate) fn prepare(request: &RunRequest, identity: Identity, work: &Path, progress: &mut dyn Progress) -> Result<Views, Refusal> {
+    let mut preparation = Preparation { identity, work, progress, views: Views::default() };
+    preparation.inputs(request)?;
+    if let Some(project) = &request.project {
+        preparation.project(project, request)?;
+    }
+    Ok(preparation.views)
+}
+
+struct Preparation<'a> {
+    identity: Identity,
+    work: &'a Path,
+    progress: &'a mut dyn Progress,
+    views: Views,
+}
+
+impl Preparation<'_> {
+    fn inputs(&mut self, request: &RunRequest) -> Result<(), Refusal> {
+        if request.inputs.is_empty() {
+            return Ok(());
+        }
+        let folder = self.work.join("inputs");
+        make(&folder)?;
+        for input in &request.inputs {
+            let path = resolve("input", &input.path)?;
+            let inside = folder.join(&input.name);
+            if inside.symlink_metadata().is_ok() {
+                return Err(refusal(format!("two inputs have the name `{}`", input.name), "give one another name: --input PATH=NAME"));
+            }
+            let meta = fs::metadata(&path).map_err(|e| unreadable("input", &path, &e))?;
+            if meta.is_dir() {
+                guard("input", &path, &request.guarded)?;
+                make(&inside)?;
+                self.input_folder(&input.name, &path)?;
+            } else {
+                self.input_file(&input.name, &path, &inside)?;
+            }
+        }
+        self.views.inputs = Some(FolderView { path: folder, owner: None, veil: Default::default() });
+        Ok(())
+    }
+
+    fn input_file(&mut self, name: &str, path: &Path, inside: &Path) -> Result<(), Refusal> {
+        let Self { progress, .. } = self;
+        let mut done = 0;
+        let copied = copy_file(path, inside, self.identity, &mut |bytes| {
+            done += bytes;
+            progress.tell("bytes of inputs", done);
+        });
+        let copied = copied.map_err(|e| refusal(e.to_string(), "name a regular file or folder that you can read"))?;
+        self.views.records.push(InputRecord {
+            name: name.to_owned(),
+            kind: "file".into(),
+            files: 1,
+            bytes: copied.bytes,
+            sha256: copied.sha256.parse().unwrap_or_else(|_| Digest::zero()),
+            digest_of: "content".into(),
+            hidden: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn input_folder(&mut self, name: &str, path: &Path) -> Result<(), Refusal> {
+        let view = self.folder(&format!("inputs/{name}"), name, "folder", path, &[])?;
+        self.views.input_folders.push((name.to_owned(), view));
+        Ok(())
+    }
+
+    fn project(&mut self, path: &Path, request: &RunRequest) -> Result<(), Refusal> {
+        let path = resolve("project", path)?;
+        if !path.is_dir() {
+            return Err(refusal(format!("project `{}` is not a folder", path.display()), "name a folder"));
+        }
+        guard("project", &path, &request.guarded)?;
+        let view = self.folder("", "workspace", "project", &path, &request.reveal)?;
+        self.views.project = Some(view);
+        Ok(())
+    }
+
+    fn folder(&mut self, shown_at: &str, name: &str, kind: &str, path: &Path, reveal: &[WorkspacePath]) -> Result<FolderView, Refusal> {
+        let Self { progress, .. } = self;
+        let scan = scan(path, reveal, &mut |files| progress.tell("files looked at", files))
+            .map_err(|e| refusal(e.to_string(), "name a folder that you can read in full"))?;
+        let hidden = scan.hidden.iter().map(|h| HiddenReport { path: prefixed(shown_at, &h.path.escaped()), reason: h.reason.into() });
+        self.views.hidden.extend(hidden);
+        self.views.records.push(InputRecord {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            files: scan.files,
+            bytes: scan.bytes,
+            sha256: scan.listing_sha256.parse().unwrap_or_else(|_| Digest::zero()),
+            digest_of: "listing".into(),
+            hidden: scan.hidden.iter().map(|h| format!("{}: {}", h.path.escaped(), h.reason)).collect(),
+        });
+        self.view_or_copy(path, name, scan)
+    }
+
+    /// A view where every file has one owner that can appear as the agent; a private copy otherwise.
+    fn view_or_copy(&mut self, path: &Path, name: &str, scan: Scan) -> Result<FolderView, Refusal> {
+        if let Some(owner) = self.owner(path, &scan) {
+            return Ok(FolderView { path: path.to_owned(), owner, veil: scan.veil });
+        }
+        self.progress.tell("files to copy", scan.files);
+        let copy = self.work.join(format!("copy-{name}"));
+        copy_tree(path, &copy, &scan.veil, self.identity).map_err(|e| refusal(e.to_string(), "make room, or name a smaller folder"))?;
+        // What was hidden was not copied; what is shown in another form still is replaced.
+        let veil = ringfence_isolation::Veil { hidden: Vec::new(), ..scan.veil };
+        Ok(FolderView { path: copy, owner: None, veil })
+    }
+
+    /// Outer `None`: no view is possible. Inner `None`: no id map is needed.
+    fn owner(&self, path: &Path, scan: &Scan) -> Option<Option<Owner>> {
+        let is_only = |set: &std::collections::BTreeSet<u32>, id: u32| set.iter().eq([&id]);
+        match self.identity {
+            Identity::Single { uid, gid } => (is_only(&scan.uids, uid) && is_only(&scan.gids, gid)).then_some(None),
+            Identity::Range { .. } => {
+                let uid = scan.uids.first().copied().filter(|uid| is_only(&scan.uids, *uid))?;
+                let owner = Owner { uid, gids: scan.gids.iter().copied().collect() };
+                can_map_ids(path, &owner, self.identity).then_some(Some(owner))
+            }
+        }
+    }
+}
+
+fn prefixed(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
+}
+
+fn make(folder: &Path) -> Result<(), Refusal> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new()
+        .mode(0o755)
+        .create(folder)
+        .map_err(|e| refusal(format!("make `{}`: {e}", folder.display()), "make room in RINGFENCE_HOME"))
+}
+
+/// The real path of something that must exist.
+fn resolve(what: &str, path: &Path) -> Result<PathBuf, Refusal> {
+    fs::canonicalize(path).map_err(|e| unreadable(what, path, &e))
+}
+
+fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Refusal {
+    refusal(format!("{what} `{}` cannot be read: {error}", path.display()), "name a file or folder that exists and that you can read")
+}
+
+/// The whole home holds keys and histories; the record holds the signing key. Neither they nor what holds them can be given.
+fn guard(what: &str, path: &Path, guarded: &[PathBuf]) -> Result<(), Refusal> {
+    match path == Path::new("/") || guarded.iter().any(|g| g.starts_with(path)) {
+        true => Err(refusal(
+            format!("{what} `{}` holds a whole home or more than a project", path.display()),
+            "name the folder of the one project or data set",
+        )),
+        false => Ok(()),
+    }
+}
+
+fn refusal(rule: String, hint: &str) -> Refusal {
+    Refusal { rule, layer: Layer::Request, hint: hint.to_owned() }
+}

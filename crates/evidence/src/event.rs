@@ -1,0 +1,217 @@
+//! The events of a run, in the order in which they happen: an intent before each act, its outcome after. Never a secret, never content.
+
+use ringfence_policy::{Ask, Grant, Layer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// Somebody asked for a run. From the moment this line is flushed the run is accepted.
+    RunRequested {
+        /// The run.
+        run: String,
+        /// Version of ringfence.
+        version: String,
+        /// The agent.
+        agent: String,
+        /// Who answers for the agent.
+        owner: String,
+        /// The profile's name.
+        profile: String,
+        /// Digest of the profile's text.
+        profile_digest: Digest,
+        /// Digest of the ceiling's text.
+        ceiling_digest: Digest,
+        /// What was asked.
+        ask: Ask,
+        /// Which commands, in order; values equal to a known secret are masked.
+        commands: Vec<Vec<String>>,
+    },
+    /// Policy said yes.
+    RunGranted {
+        /// What may be done.
+        grant: Box<Grant>,
+    },
+    /// Policy or the host said no; nothing ran.
+    RunRefused {
+        /// The rule.
+        rule: String,
+        /// Who set it.
+        layer: Layer,
+        /// What would allow it.
+        hint: String,
+    },
+    /// Something of the host's is about to be seen inside.
+    InputAdded {
+        /// What.
+        input: InputRecord,
+    },
+    /// The sandbox is about to be made.
+    SandboxCreating {
+        /// The tier.
+        tier: String,
+        /// Who holds each limit.
+        grades: std::collections::BTreeMap<String, String>,
+        /// Release of the host's kernel.
+        kernel: String,
+        /// Version of Landlock.
+        landlock: u32,
+        /// Digest of what is visible as the image.
+        image_digest: Digest,
+        /// Digest of the plan.
+        plan_digest: Digest,
+    },
+    /// The sandbox stands.
+    SandboxCreated {},
+    /// A command is about to start.
+    CommandStarting {
+        /// Number within the run, from 0.
+        command: u32,
+        /// Its arguments; values equal to a known secret are masked.
+        argv: Vec<String>,
+        /// Where it starts.
+        folder: String,
+        /// Names of the variables it was given.
+        environment: Vec<String>,
+        /// Whether it has the caller's standard input.
+        has_stdin: bool,
+    },
+    /// A command has ended.
+    CommandEnded {
+        /// Number within the run.
+        command: u32,
+        /// How.
+        end: RunEnd,
+        /// Its standard output.
+        stdout: StreamRecord,
+        /// Its standard error.
+        stderr: StreamRecord,
+    },
+    /// Every process of the sandbox is dead.
+    SandboxEnded {
+        /// What was used.
+        usage: UsageRecord,
+        /// Bounding limits that were reached.
+        limits_reached: Vec<String>,
+    },
+    /// Artifacts are about to be collected.
+    Exporting {
+        /// What was named.
+        globs: Vec<String>,
+    },
+    /// An artifact has crossed.
+    ArtifactExported {
+        /// Which.
+        artifact: ArtifactRecord,
+    },
+    /// Something named did not cross.
+    ArtifactRefused {
+        /// Its path or glob.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The run is over: the last event.
+    RunEnded {
+        /// How.
+        end: RunEnd,
+    },
+}
+
+/// How a run or a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RunEnd {
+    /// By itself.
+    Exited {
+        /// Its status.
+        code: i32,
+    },
+    /// By a signal.
+    Signaled {
+        /// The signal's name.
+        signal: String,
+    },
+    /// By a limit.
+    Limit {
+        /// Which.
+        limit: String,
+    },
+    /// It was never allowed to start.
+    Refused {
+        /// The rule.
+        rule: String,
+        /// Who set it.
+        layer: Layer,
+        /// What would allow it.
+        hint: String,
+    },
+    /// Something failed around it.
+    Failed {
+        /// At which step.
+        step: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+}
+
+/// What was given to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRecord {
+    /// Its name inside.
+    pub name: String,
+    /// `file`, `folder` or `project`.
+    pub kind: String,
+    /// Files in it.
+    pub files: u64,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Its identity.
+    pub sha256: Digest,
+    /// What the digest covers: `content`, or `listing` (paths, modes, sizes, times and link targets).
+    pub digest_of: String,
+    /// What is hidden from the run, with the reason after a colon.
+    pub hidden: Vec<String>,
+}
+
+/// What a command wrote to one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamRecord {
+    /// Bytes written.
+    pub bytes: u64,
+    /// Digest of all of them, also of those that were not kept.
+    pub sha256: Digest,
+    /// Whether some were not kept.
+    pub is_truncated: bool,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct UsageRecord {
+    /// Wall-clock time, milliseconds.
+    pub wall_ms: u64,
+    /// Processor time of the whole tree, milliseconds.
+    pub cpu_ms: u64,
+    /// Most memory at once, bytes.
+    pub memory_peak_bytes: u64,
+    /// Most processes at once.
+    pub processes_peak: u64,
+}
+
+/// What left a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactRecord {
+    /// Its path in the workspace; `%` and bytes that are not UTF-8 stand as `%XX`.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Digest of its content.
+    pub sha256: Digest,
+    /// Whether it was executable.
+    pub is_executable: bool,
+}

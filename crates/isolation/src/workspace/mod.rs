@@ -1,0 +1,15 @@
+//! What a run sees of the host's files, and what of its changes comes back: scanning folders for what must be hidden, copying inputs, and
+//! writing `changes.patch`.
+
+mod beneath;
+mod binary;
+mod export;
+mod git_config;
+mod patch;
+mod scan;
+mod snapshot;
+
+pub use export::{ArtifactSink, Export, ExportLimits, ExportRefusal, Exported, Stored, collect};
+pub use patch::{PatchRequest, PatchSummary, write_patch};
+pub use scan::{HiddenPath, Scan, ScanError, scan};
+pub use snapshot::{Copied, SnapshotError, copy_file, copy_tree};

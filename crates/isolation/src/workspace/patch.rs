@@ -1,0 +1,264 @@
+//! `changes.patch`: what a run changed in a project's view, in git's own format, so that `git apply` makes the same tree byte for byte.
+//!
+//! The first line, which git skips, says what a reviewer must not miss: links, mode changes, files that start programs, and what was left out.
+//! Left out are `.git`, what the base's ignore rules ignore, and files that stand where something was hidden. No rename detection: a
+//! rename is a removal and an addition, which nothing can misread.
+
+mod changes;
+mod text;
+
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+
+use super::beneath::{self, Entry};
+use crate::text::OsText;
+
+/// What a patch is made from.
+#[derive(Debug)]
+pub struct PatchRequest<'a> {
+    /// The project on the host (or its private copy).
+    pub base: &'a Path,
+    /// The workspace.
+    pub workspace: BorrowedFd<'a>,
+    /// The changes, where the view is a union; otherwise both trees are compared in full.
+    pub changes: Option<BorrowedFd<'a>>,
+    /// What was hidden from the view.
+    pub hidden: &'a [OsText],
+    /// Files that were shown in another form.
+    pub replaced: &'a [(OsText, String)],
+    /// A changed file may be at most this long, bytes.
+    pub most_bytes: u64,
+}
+
+/// What the summary line says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PatchSummary {
+    /// Paths that are in the patch.
+    pub changed: u64,
+    /// Symbolic links made or changed.
+    pub links: Vec<OsText>,
+    /// Files that became executable or stopped to be.
+    pub modes: Vec<OsText>,
+    /// Files that start programs when a folder is opened, built or committed.
+    pub starts_programs: Vec<OsText>,
+    /// Changes left out because the base ignores them.
+    pub ignored: u64,
+    /// Changes left out because they are in `.git`.
+    pub in_git: u64,
+    /// Changes left out for another reason, with the reason.
+    pub refused: Vec<(OsText, String)>,
+}
+
+/// Writes the patch.
+pub fn write_patch(request: &PatchRequest<'_>) -> io::Result<(Vec<u8>, PatchSummary)> {
+    let base = open(request.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let ignores = Ignores::of(request.base);
+    let mut summary = PatchSummary::default();
+    let mut body = Vec::new();
+    for path in changes::changed_paths(request, base.as_fd())? {
+        match side_by_side(request, base.as_fd(), &path) {
+            Err(errno) => summary.refused.push((path.as_slice().into(), reason(errno, request.most_bytes))),
+            Ok((old, new)) if old == new => {}
+            Ok((old, new)) if keep(request, &ignores, &path, &old, &new, &mut summary) => write_one(&path, &old, &new, &mut body)?,
+            Ok(_) => {}
+        }
+    }
+    let mut patch = summary.line().into_bytes();
+    patch.extend(body);
+    Ok((patch, summary))
+}
+
+fn reason(errno: Errno, most: u64) -> String {
+    match errno {
+        Errno::FBIG => format!("is longer than the limit of {most} bytes"),
+        errno => format!("cannot be read: {}", io::Error::from(errno)),
+    }
+}
+
+/// Folders are not part of a patch.
+fn side_by_side(request: &PatchRequest<'_>, base: BorrowedFd<'_>, path: &[u8]) -> Result<(Entry, Entry), Errno> {
+    let plain = |entry| if entry == Entry::Folder { Entry::Missing } else { entry };
+    let shown = request.replaced.iter().find(|(p, _)| p.as_bytes() == path);
+    let old = match shown {
+        Some((_, text)) => Entry::File { is_executable: false, bytes: text.clone().into_bytes() },
+        None => beneath::read(base, path, request.most_bytes)?,
+    };
+    Ok((plain(old), plain(beneath::read(request.workspace, path, request.most_bytes)?)))
+}
+
+/// Whether a change goes into the patch, noting it in the summary either way.
+fn keep(request: &PatchRequest<'_>, ignores: &Ignores, path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) -> bool {
+    let name = OsText::from(path);
+    if path.split(|b| *b == b'/').any(|part| part.eq_ignore_ascii_case(b".git")) {
+        summary.in_git += 1;
+        return false;
+    }
+    if request.hidden.iter().any(|hidden| changes::is_within(path, hidden.as_bytes())) {
+        summary.refused.push((name, "stands where a file was hidden".into()));
+        return false;
+    }
+    if ignores.ignore(path) {
+        summary.ignored += 1;
+        return false;
+    }
+    if *old == Entry::Special || *new == Entry::Special {
+        summary.refused.push((name, "is a socket, pipe or device".into()));
+        return false;
+    }
+    summary.changed += 1;
+    note(name, path, old, new, summary);
+    true
+}
+
+fn note(name: OsText, path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) {
+    if matches!(new, Entry::Link { .. }) {
+        summary.links.push(name.clone());
+    }
+    let executable = |entry: &Entry| matches!(entry, Entry::File { is_executable: true, .. });
+    if executable(old) != executable(new) && *new != Entry::Missing {
+        summary.modes.push(name.clone());
+    }
+    if *new != Entry::Missing && starts_programs(path) {
+        summary.starts_programs.push(name);
+    }
+}
+
+/// Names whose content is run by opening, entering, building, testing or committing a folder.
+fn starts_programs(path: &[u8]) -> bool {
+    const NAMES: &[&str] = &[
+        ".envrc",
+        ".mcp.json",
+        ".gitattributes",
+        ".gitmodules",
+        ".gitconfig",
+        ".pre-commit-config.yaml",
+        ".gitlab-ci.yml",
+        ".travis.yml",
+        ".bashrc",
+        ".profile",
+        ".zshrc",
+        ".npmrc",
+        "package.json",
+        "setup.py",
+        "conftest.py",
+        "sitecustomize.py",
+        "build.rs",
+        "makefile",
+        "gnumakefile",
+        "justfile",
+        "dockerfile",
+        "jenkinsfile",
+        "rakefile",
+        "cmakelists.txt",
+        "build.gradle",
+        "pyproject.toml",
+    ];
+    const FOLDERS: &[&str] = &[
+        ".vscode",
+        ".idea",
+        ".codex",
+        ".claude",
+        ".cursor",
+        ".devcontainer",
+        ".husky",
+        ".githooks",
+        ".github",
+        ".circleci",
+        ".cargo",
+        "hooks",
+    ];
+    let parts: Vec<String> = path.split(|b| *b == b'/').map(|part| String::from_utf8_lossy(part).to_lowercase()).collect();
+    let Some((name, folders)) = parts.split_last() else { return false };
+    NAMES.contains(&name.as_str()) || folders.iter().any(|folder| FOLDERS.contains(&folder.as_str()))
+}
+
+impl PatchSummary {
+    /// One line, names escaped, that git takes for a comment.
+    fn line(&self) -> String {
+        let list = |what: &str, names: &[OsText]| match names {
+            [] => String::new(),
+            names => format!("; {what}: {}", names.iter().map(OsText::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        let count = |what: &str, number: u64| if number > 0 { format!("; {what}: {number}") } else { String::new() };
+        let refused: Vec<OsText> = self.refused.iter().map(|(path, _)| path.clone()).collect();
+        format!(
+            "ringfence changes: {} paths{}{}{}{}{}{}\n",
+            self.changed,
+            list("links", &self.links),
+            list("mode changes", &self.modes),
+            list("start programs", &self.starts_programs),
+            count("ignored and left out", self.ignored),
+            count("in .git and left out", self.in_git),
+            list("refused", &refused),
+        )
+    }
+}
+
+/// Writes the change of one path; another kind of thing in its place is a removal and an addition.
+fn write_one(path: &[u8], old: &Entry, new: &Entry, out: &mut Vec<u8>) -> io::Result<()> {
+    match (text::mode(old), text::mode(new)) {
+        (Some(before), Some(after)) if before / 0o10000 != after / 0o10000 => {
+            text::write(path, old, &Entry::Missing, out)?;
+            text::write(path, &Entry::Missing, new, out)
+        }
+        _ => text::write(path, old, new, out),
+    }?;
+    out.flush()
+}
+
+/// The base's ignore files, each for its own folder; the deepest that has an opinion decides, as in gitignore(5).
+struct Ignores {
+    by_folder: Vec<(Vec<u8>, Gitignore)>,
+}
+
+impl Ignores {
+    fn of(base: &Path) -> Self {
+        let mut by_folder = Vec::new();
+        let mut waiting = vec![Vec::new()];
+        while let Some(folder) = waiting.pop() {
+            let full = base.join(OsText::from(folder.as_slice()).as_os_str());
+            for entry in std::fs::read_dir(&full).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                if name == ".gitignore" {
+                    by_folder.push((folder.clone(), matcher(&full, &[&entry.path()])));
+                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name != ".git" {
+                    waiting.push(beneath::join(&folder, name.as_encoded_bytes()));
+                }
+            }
+        }
+        by_folder.push((Vec::new(), matcher(base, &[&base.join(".git/info/exclude")])));
+        by_folder.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
+        Self { by_folder }
+    }
+
+    fn ignore(&self, path: &[u8]) -> bool {
+        let inside = |folder: &[u8]| match folder {
+            [] => Some(path),
+            folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/")),
+        };
+        let verdict = self.by_folder.iter().find_map(|(folder, rules)| {
+            let relative = OsText::from(inside(folder)?);
+            match rules.matched_path_or_any_parents(relative.as_os_str(), false) {
+                Match::None => None,
+                Match::Ignore(_) => Some(true),
+                Match::Whitelist(_) => Some(false),
+            }
+        });
+        verdict.unwrap_or(false)
+    }
+}
+
+/// Rules that do not parse ignore nothing.
+fn matcher(folder: &Path, files: &[&Path]) -> Gitignore {
+    let mut builder = GitignoreBuilder::new(folder);
+    for file in files.iter().filter(|f| f.exists()) {
+        builder.add(file);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}

@@ -1,0 +1,47 @@
+//! `ringfence doctor`: what this host can enforce, what is missing, how to get it.
+
+use clap::Args;
+use ringfence_isolation::{Finding, Host, examine};
+
+use super::Context;
+use super::out::{self, Failure};
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  ringfence doctor --json\n\nExit status: 0 if runs work here, 1 if something that every run needs is missing."
+)]
+pub(crate) struct DoctorArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(context: &Context, arguments: &DoctorArguments) -> Result<u8, Failure> {
+    let host = Host::look();
+    let mut findings = examine(&host);
+    findings.push(home(context));
+    let is_good = findings.iter().all(|f| f.is_good);
+    if arguments.json {
+        out::print_json(&findings)?;
+    } else {
+        let row = |f: &Finding| {
+            vec![if f.is_good { "ok" } else { "MISSING" }.to_owned(), f.what.clone(), f.found.clone(), f.hint.clone().unwrap_or_default()]
+        };
+        out::print(&out::table(&["", "what", "found", "how to get it"], findings.iter().map(row).collect()))?;
+    }
+    Ok(u8::from(!is_good))
+}
+
+fn home(context: &Context) -> Finding {
+    let opened = context.home();
+    Finding {
+        what: "record".into(),
+        is_good: opened.is_ok(),
+        found: match &opened {
+            Ok(home) => format!("kept in {}", home.root().display()),
+            Err(_) => format!("cannot be kept in {}", context.config.home.display()),
+        },
+        hint: opened.err().map(|_| "set RINGFENCE_HOME to a folder that you can write to".into()),
+    }
+}

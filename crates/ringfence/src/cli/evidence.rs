@@ -1,0 +1,156 @@
+//! `ringfence evidence`: list, show, verify.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use ringfence_evidence::{Digest, EVENTS_FILE, PublicKey, STATEMENT_FILE, Verified, read_chain, verify};
+use ringfence_store::{Artifacts, Home, Index, RunId, load_or_make_key, read_public_key};
+
+use super::Context;
+use super::out::{self, Failure};
+
+/// Arguments of `evidence`.
+#[derive(Debug, Args)]
+pub(crate) struct EvidenceArguments {
+    #[command(subcommand)]
+    command: EvidenceCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum EvidenceCommand {
+    /// List the newest runs
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        most: u32,
+    },
+    /// Print the events of a run
+    #[command(after_help = "Example:\n  ringfence evidence show 01kbdz9xk3v8p5r0q2n7m4t6w1")]
+    Show {
+        /// A run, or a folder that holds a record
+        run: String,
+        /// Print the events as they are
+        #[arg(long)]
+        json: bool,
+    },
+    /// Verify a record, offline: any changed byte is found
+    #[command(after_help = "Example:\n  ringfence evidence verify ./record --key evidence.pub")]
+    Verify {
+        /// A run, or a folder that holds a record
+        run: String,
+        /// Public key in PEM form; default: this home's own
+        #[arg(long, value_name = "PUB")]
+        key: Option<PathBuf>,
+    },
+}
+
+/// The record does not hold.
+const BROKEN: u8 = 1;
+
+pub(crate) fn run(context: &Context, arguments: &EvidenceArguments) -> Result<u8, Failure> {
+    match &arguments.command {
+        EvidenceCommand::Ls { json, most } => list(&context.home()?, *json, *most)?,
+        EvidenceCommand::Show { run, json } => show(&folder(context, run)?, *json)?,
+        EvidenceCommand::Verify { run, key } => check(context, run, key.as_deref())?,
+    }
+    Ok(0)
+}
+
+fn list(home: &Home, is_json: bool, most: u32) -> Result<(), Failure> {
+    let mut index = Index::open(home).map_err(|e| Failure::hinted(&e, e.hint()))?;
+    let runs = index.runs(most).map_err(|e| Failure::hinted(&e, e.hint()))?;
+    if is_json {
+        return out::print_json(&runs);
+    }
+    let rows =
+        runs.into_iter().map(|r| vec![r.run, r.started_at, r.agent, r.profile, format!("{} {}", r.end_kind, out::harmless(&r.end_detail))]);
+    out::print(&out::table(&["run", "requested", "agent", "profile", "end"], rows.collect()))
+}
+
+/// A run's folder in the home, or a folder by its path.
+fn folder(context: &Context, run: &str) -> Result<PathBuf, Failure> {
+    if Path::new(run).join(EVENTS_FILE).exists() {
+        return Ok(run.into());
+    }
+    let id: RunId =
+        run.parse().map_err(|e| Failure::new(e, "name a run, or a folder with an events.jsonl; see `ringfence evidence ls`"))?;
+    let folder = context.home()?.runs().join(id.as_str());
+    match folder.exists() {
+        true => Ok(folder),
+        false => Err(Failure::new(format!("there is no run `{id}` here"), "see `ringfence evidence ls`")),
+    }
+}
+
+fn read(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
+    let path = folder.join(name);
+    let hint = if name == STATEMENT_FILE { "the run is not sealed, or the file was removed" } else { "name a folder that holds a record" };
+    fs::read(&path).map_err(|e| Failure::new(format!("reading `{}`: {e}", path.display()), hint).with_status(BROKEN))
+}
+
+fn show(folder: &Path, is_json: bool) -> Result<(), Failure> {
+    let bytes = read(folder, EVENTS_FILE)?;
+    if is_json {
+        return out::print(&String::from_utf8_lossy(&bytes));
+    }
+    let lines =
+        read_chain(&bytes).map_err(|e| Failure::new(format!("{EVENTS_FILE}: {e}"), "the record was changed").with_status(BROKEN))?;
+    let mut text = String::new();
+    for line in &lines {
+        let value = serde_json::to_value(&line.event).unwrap_or_default();
+        text.push_str(&format!("{:>3}  {}  +{} ms  {}\n", line.seq, line.at, line.elapsed_ms, value["event"].as_str().unwrap_or_default()));
+        for (name, field) in value.as_object().into_iter().flatten().filter(|(name, _)| *name != "event") {
+            text.push_str(&format!("       {name}: {}\n", out::harmless(&plain(field))));
+        }
+    }
+    out::print(&text)
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn check(context: &Context, run: &str, key: Option<&Path>) -> Result<(), Failure> {
+    let folder = folder(context, run)?;
+    let key = public_key(context, key)?;
+    let (events, statement) = (read(&folder, EVENTS_FILE)?, read(&folder, STATEMENT_FILE)?);
+    let broken = |e: &dyn std::error::Error| Failure::new(e, "the record was changed, or belongs to another key").with_status(BROKEN);
+    let verified = verify(&events, &statement, &key).map_err(|e| broken(&e))?;
+    let kept = check_artifacts(context, &verified)?;
+    out::print(&format!(
+        "run {}: {} events and {} artifacts hold ({kept} of the artifacts are here and hold too); evidence {}; key {}\n",
+        verified.statement.predicate.run,
+        verified.lines.len(),
+        verified.artifacts().len(),
+        verified.digest,
+        key.id(),
+    ))
+}
+
+fn public_key(context: &Context, path: Option<&Path>) -> Result<PublicKey, Failure> {
+    let key = match path {
+        Some(path) => read_public_key(path),
+        None => load_or_make_key(&context.home()?).map(|key| key.public()),
+    };
+    key.map_err(|e| Failure::hinted(&e, e.hint()))
+}
+
+/// Artifacts that are in the store are compared with their digests; a record alone may be verified without them.
+fn check_artifacts(context: &Context, verified: &Verified) -> Result<usize, Failure> {
+    let Ok(home) = context.home() else { return Ok(0) };
+    let store = Artifacts::of(&home);
+    let mut kept = 0;
+    for artifact in verified.artifacts() {
+        let path = store.path(&artifact.sha256);
+        let Ok(bytes) = fs::read(&path) else { continue };
+        if Digest::of(&bytes) != artifact.sha256 {
+            let what = format!("artifact `{}` at `{}` is not what was exported", out::harmless(&artifact.path), path.display());
+            return Err(Failure::new(what, "the store was changed").with_status(BROKEN));
+        }
+        kept += 1;
+    }
+    Ok(kept)
+}

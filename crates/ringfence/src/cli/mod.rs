@@ -1,0 +1,107 @@
+//! The command line: one file a command. This one matches and calls.
+
+mod artifact;
+mod completions;
+mod doctor;
+mod evidence;
+mod explain;
+mod matrix;
+mod out;
+mod profile;
+mod progress;
+mod run;
+mod schema;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ringfence_control::{Runner, Settings};
+use ringfence_store::Home;
+
+use crate::config::Config;
+use out::Failure;
+
+/// Runs model-written code in a smaller computer: an isolated, throw-away workspace with declared capabilities and a sealed record.
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, max_term_width = 110, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// Settings to use instead of `ringfence.toml` in the home
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print nothing but results and errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a command in a sandbox, export what was named, and seal the record
+    Run(Box<run::RunArguments>),
+    /// Print the capability matrix: what each profile may do
+    Matrix(matrix::MatrixArguments),
+    /// List, show or check profiles
+    Profile(profile::ProfileArguments),
+    /// List, show or verify the records of runs
+    Evidence(evidence::EvidenceArguments),
+    /// List, show or fetch what left sandboxes
+    Artifact(artifact::ArtifactArguments),
+    /// Print what this host can enforce, what is missing, and how to get it
+    Doctor(doctor::DoctorArguments),
+    /// Print the JSON Schema of a format
+    Schema(schema::SchemaArguments),
+    /// Print completions for a shell, or the man page
+    Completions(completions::CompletionArguments),
+}
+
+/// What every command can use.
+pub(crate) struct Context {
+    config: Config,
+    settings: Option<PathBuf>,
+    is_quiet: bool,
+}
+
+impl Context {
+    fn home(&self) -> Result<Home, Failure> {
+        Home::open(&self.config.home).map_err(|e| Failure::hinted(&e, e.hint()))
+    }
+
+    fn settings(&self, home: &Home) -> Result<Settings, Failure> {
+        let path = self.settings.clone().unwrap_or_else(|| home.settings());
+        Settings::load(&path, self.settings.is_none()).map_err(|e| Failure::hinted(&e, e.hint()))
+    }
+
+    fn runner(&self, home: Home) -> Result<Runner, Failure> {
+        let settings = self.settings(&home)?;
+        Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))
+    }
+}
+
+/// Parses, dispatches, and turns what happened into an exit status.
+pub(crate) fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return out::usage(&error),
+    };
+    match dispatch(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => failure.print(),
+    }
+}
+
+fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
+    let config = Config::read().map_err(|e| Failure::new(e, "set RINGFENCE_HOME to a folder that you can write to"))?;
+    let context = Context { config, settings: arguments.config, is_quiet: arguments.quiet };
+    match arguments.command {
+        Command::Run(arguments) => run::run(&context, *arguments),
+        Command::Matrix(arguments) => matrix::run(&context, &arguments),
+        Command::Profile(arguments) => profile::run(&context, &arguments),
+        Command::Evidence(arguments) => evidence::run(&context, &arguments),
+        Command::Artifact(arguments) => artifact::run(&context, &arguments),
+        Command::Doctor(arguments) => doctor::run(&context, &arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}

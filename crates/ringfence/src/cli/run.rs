@@ -1,0 +1,149 @@
+//! `ringfence run`: from arguments to a request, and from the report to what is printed and copied.
+
+mod copy_out;
+mod request;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use clap::Args;
+use ringfence_control::{Attachments, OutputTo, RunReport};
+use ringfence_evidence::RunEnd;
+use ringfence_isolation::stop_requested_descriptor;
+
+use super::out::{self, Failure, complain};
+use super::{Context, explain, progress};
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  ringfence run --input data.csv --export 'report.*' -- python3 - < analyse.py --stdin\n  ringfence run --project . --export changes.patch -- sh -c 'make test'\n\nExit status: the program's own; 123 a named artifact is missing or was refused; 124 wall or CPU limit; 137 memory\nlimit; 125 refused or could not be set up; 126 and 127 as a shell; 128+n a signal."
+)]
+pub(crate) struct RunArguments {
+    /// Class of work: the name of a profile, or a file
+    #[arg(long, value_name = "NAME or FILE", default_value = "data-analysis")]
+    pub(crate) profile: String,
+    /// Registered agent that the run belongs to
+    #[arg(long, value_name = "ID", default_value = "me")]
+    pub(crate) agent: String,
+    /// File or folder to see, read-only, at /inputs/NAME; repeatable
+    #[arg(long, value_name = "PATH[=NAME]")]
+    pub(crate) input: Vec<OsString>,
+    /// Folder to see, copy-on-write, as the workspace; it is never written
+    #[arg(long, value_name = "DIR")]
+    pub(crate) project: Option<PathBuf>,
+    /// Hidden file of the project to show after all; the profile must allow it
+    #[arg(long, value_name = "PATH")]
+    pub(crate) reveal: Vec<String>,
+    /// Variable to set; nothing else of your environment goes in
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<OsString>,
+    /// Destination to reach; must be inside the bound
+    #[arg(long, value_name = "[SCHEME://]HOST:PORT")]
+    pub(crate) allow: Vec<String>,
+    /// Lower a limit: wall cpu cpus memory processes output disk files open-files artifacts artifact-bytes
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) limit: Vec<String>,
+    /// Artifact to collect, relative to the workspace; repeatable (`changes.patch` with --project)
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) export: Vec<OsString>,
+    /// Folder to copy the artifacts to as well
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// With --out: overwrite files that are there
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+    /// Pass your standard input to the command; it is empty otherwise
+    #[arg(long)]
+    pub(crate) stdin: bool,
+    /// At least this tier: process, gvisor or microvm
+    #[arg(long, value_name = "TIER")]
+    pub(crate) tier: Option<String>,
+    /// Print the report as JSON, the command's output inside it
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print what would be granted and how the sandbox would be made; run nothing
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// The command
+    #[arg(last = true, required_unless_present = "explain", value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Runs, prints, copies.
+pub(crate) fn run(context: &Context, arguments: RunArguments) -> Result<u8, Failure> {
+    let home = context.home()?;
+    let request = request::build(context, &home, &arguments)?;
+    if let Some(folder) = &arguments.out {
+        copy_out::check(folder, &request.exports, arguments.force)?;
+    }
+    let runner = context.runner(home.clone())?;
+    if arguments.explain {
+        return explain::run(&runner, &request, arguments.json);
+    }
+    let cancel = stop_requested_descriptor().map_err(|e| Failure::new(format!("watching signals: {e}"), ""))?;
+    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr());
+    let output = match arguments.json {
+        true => OutputTo::Report,
+        false => OutputTo::Streams { stdout: &mut stdout, stderr: &mut stderr },
+    };
+    let mut line = progress::Line::new(context.is_quiet);
+    let attachments = Attachments { output, progress: &mut line, cancel: Some(cancel.as_fd()) };
+    let mut report = runner.run(&request, attachments).map_err(|e| Failure::hinted(&e, e.hint()))?;
+    drop((stdout, line));
+    if let Some(folder) = &arguments.out {
+        copy_out::copy(&home, folder, arguments.force, &mut report)?;
+    }
+    finish(context, &report, arguments.json)
+}
+
+fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Failure> {
+    if is_json {
+        out::print_json(report)?;
+    } else if let RunEnd::Refused { rule, layer, hint } = &report.end {
+        complain(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}"));
+    }
+    if !context.is_quiet && !is_json {
+        for refusal in &report.refusals {
+            complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
+        }
+        complain(&closing_line(report));
+    }
+    Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
+}
+
+/// One line: the run, its end, artifacts and evidence.
+fn closing_line(report: &RunReport) -> String {
+    let mut parts = vec![format!("{} in {:.1} s", end_in_words(&report.end), report.usage.wall_ms as f64 / 1000.0)];
+    if !report.limits_reached.is_empty() {
+        parts.push(format!("limits reached: {}", report.limits_reached.join(", ")));
+    }
+    if report.output_truncated {
+        parts.push("output was cut".into());
+    }
+    if !report.hidden.is_empty() {
+        parts.push(format!("{} hidden", report.hidden.len()));
+    }
+    if !report.artifacts.is_empty() {
+        let named = report.artifacts.iter().take(8).map(|a| format!("{} ({})", out::harmless(&a.path), out::bytes(a.bytes)));
+        let mut named: Vec<String> = named.collect();
+        if report.artifacts.len() > named.len() {
+            named.push(format!("{} more", report.artifacts.len() - named.len()));
+        }
+        parts.push(format!("artifacts: {}", named.join(", ")));
+    }
+    format!("ringfence: run {}: {}; evidence {}", report.run, parts.join("; "), report.evidence)
+}
+
+fn end_in_words(end: &RunEnd) -> String {
+    match end {
+        RunEnd::Exited { code } => format!("exited {code}"),
+        RunEnd::Signaled { signal } => format!("ended by {signal}"),
+        RunEnd::Limit { limit } => format!("ended by the {limit} limit"),
+        RunEnd::Refused { .. } => "refused".into(),
+        RunEnd::Failed { step, cause: Some(cause) } => format!("failed at `{step}`: {cause}"),
+        RunEnd::Failed { step, cause: None } => format!("failed at `{step}`"),
+    }
+}

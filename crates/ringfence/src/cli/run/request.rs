@@ -1,0 +1,120 @@
+//! Parses the arguments of `run` into a request. Every message about a bad argument comes from here.
+
+use std::ffi::OsStr;
+use std::fmt::Display;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_control::{InputRequest, RunRequest, find_profile};
+use ringfence_isolation::OsText;
+use ringfence_policy::{EnvName, Limits, Tier};
+use ringfence_store::Home;
+
+use super::RunArguments;
+use crate::cli::Context;
+use crate::cli::out::Failure;
+
+/// The most that one argument or variable may hold, as the kernel has it (MAX_ARG_STRLEN).
+const LONGEST: usize = 128 << 10;
+
+pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) -> Result<RunRequest, Failure> {
+    let profile = find_profile(home, &arguments.profile).map_err(|e| Failure::hinted(&e, e.hint()))?;
+    let mut limits = Limits::default();
+    for text in &arguments.limit {
+        limits.parse_and_set(text).map_err(|e| bad("--limit", &e, "such as --limit memory=256MiB"))?;
+    }
+    Ok(RunRequest {
+        profile,
+        agent: arguments.agent.clone(),
+        inputs: arguments.input.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
+        project: arguments.project.clone(),
+        reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
+        environment: arguments.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?,
+        destinations: parse_all("--allow", &arguments.allow, "such as --allow api.example.com:443")?,
+        limits,
+        exports: exports(arguments)?,
+        tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
+        command: command(arguments)?,
+        has_stdin: arguments.stdin,
+        known_secrets: context.config.known_secrets.clone(),
+        guarded: guarded(context, home),
+    })
+}
+
+fn bad(option: &str, why: &dyn Display, hint: &str) -> Failure {
+    Failure::new(format!("{option}: {why}"), hint)
+}
+
+fn parse_all<T: std::str::FromStr>(option: &str, texts: &[String], hint: &str) -> Result<Vec<T>, Failure>
+where
+    T::Err: Display,
+{
+    texts.iter().map(|text| text.parse().map_err(|e| bad(option, &e, hint))).collect()
+}
+
+/// `PATH` or `PATH=NAME`; a path that exists as it is written is a path.
+fn input(text: &OsStr) -> Result<InputRequest, Failure> {
+    let bytes = text.as_bytes();
+    let (path, name) = match bytes.iter().rposition(|b| *b == b'=') {
+        Some(at) if !Path::new(text).exists() => (&bytes[..at], Some(&bytes[at + 1..])),
+        Some(_) | None => (bytes, None),
+    };
+    let path = PathBuf::from(OsStr::from_bytes(path));
+    let own = || {
+        path.canonicalize()
+            .ok()
+            .and_then(|p| p.file_name().map(|n| n.as_bytes().to_vec()))
+            .or_else(|| path.file_name().map(|n| n.as_bytes().to_vec()))
+    };
+    let name = name.map(<[u8]>::to_vec).or_else(own).unwrap_or_default();
+    let name = String::from_utf8(name).map_err(|_| bad("--input", &"the name is not UTF-8", "give it a name: --input PATH=NAME"))?;
+    let is_plain =
+        !name.is_empty() && name != "." && name != ".." && name.len() <= 255 && !name.contains('/') && !name.chars().any(char::is_control);
+    match is_plain {
+        true => Ok(InputRequest { path, name }),
+        false => Err(bad(
+            "--input",
+            &format!("`{}` cannot be the name of an input", name.escape_debug()),
+            "give it a plain name: --input PATH=NAME",
+        )),
+    }
+}
+
+fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
+    let hint = "such as --env MODE=fast";
+    let bytes = text.as_bytes();
+    let at = bytes.iter().position(|b| *b == b'=').ok_or_else(|| bad("--env", &format!("`{}` has no `=`", OsText::from(bytes)), hint))?;
+    let name = String::from_utf8_lossy(&bytes[..at]).parse().map_err(|e| bad("--env", &e, hint))?;
+    match bytes.len() < LONGEST {
+        true => Ok((name, OsText::from(&bytes[at + 1..]))),
+        false => Err(bad("--env", &format!("`{name}` is longer than {LONGEST} bytes"), "pass long data as an input")),
+    }
+}
+
+fn exports(arguments: &RunArguments) -> Result<Vec<ringfence_policy::Glob>, Failure> {
+    let hint = "such as --export 'report.*'";
+    let text = |glob: &OsStr| {
+        glob.to_str().map(str::to_owned).ok_or_else(|| bad("--export", &"the glob is not UTF-8; `?` and `*` match any byte", hint))
+    };
+    arguments.export.iter().map(|glob| text(glob)?.parse().map_err(|e| bad("--export", &e, hint))).collect()
+}
+
+fn command(arguments: &RunArguments) -> Result<Vec<OsText>, Failure> {
+    if let Some(long) = arguments.command.iter().find(|a| a.len() >= LONGEST) {
+        return Err(bad(
+            "COMMAND",
+            &format!("an argument of {} bytes is longer than {LONGEST}", long.len()),
+            "pass long data as an input or by --stdin",
+        ));
+    }
+    if arguments.command.first().is_some_and(|name| name.is_empty()) {
+        return Err(bad("COMMAND", &"the program's name is empty", "such as: ringfence run -- python3 script.py"));
+    }
+    Ok(arguments.command.iter().map(|a| OsText::from(a.as_bytes())).collect())
+}
+
+/// The caller's home and the record: neither they nor what holds them becomes a project.
+fn guarded(context: &Context, home: &Home) -> Vec<PathBuf> {
+    let user_home = context.config.user_home.iter().filter_map(|h| h.canonicalize().ok());
+    user_home.chain([home.root().to_owned()]).collect()
+}

@@ -1,0 +1,35 @@
+//! `ringfence schema`: the JSON Schema of each format that people or programs read and write.
+
+use clap::{Args, ValueEnum};
+use ringfence_control::RunReport;
+use ringfence_policy::{RawBound, RawSettings};
+
+use super::out::{self, Failure};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A profile (TOML)
+    Profile,
+    /// `ringfence.toml`
+    Settings,
+    /// What `run --json` prints
+    Report,
+}
+
+/// Arguments of `schema`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  ringfence schema report > run-report.schema.json")]
+pub(crate) struct SchemaArguments {
+    /// Which format
+    format: Format,
+}
+
+pub(crate) fn run(arguments: &SchemaArguments) -> Result<u8, Failure> {
+    let schema = match arguments.format {
+        Format::Profile => schemars::schema_for!(RawBound),
+        Format::Settings => schemars::schema_for!(RawSettings),
+        Format::Report => schemars::schema_for!(RunReport),
+    };
+    out::print_json(&schema)?;
+    Ok(0)
+}

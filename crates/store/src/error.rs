@@ -1,0 +1,94 @@
+//! What can go wrong with a home.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be remembered, or read again.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder could not be used.
+    #[error("{act} `{path}`: {source}")]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The home was made by a newer version.
+    #[error("`{path}` was made by a newer ringfence (format {found}; this one knows {known})")]
+    Newer {
+        /// The home.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+        /// Ours.
+        known: u32,
+    },
+    /// A run is not there.
+    #[error("there is no run `{0}` here")]
+    NoRun(String),
+    /// An artifact is not there.
+    #[error("there is no artifact `{0}` here")]
+    NoArtifact(String),
+    /// A key file holds something else.
+    #[error("`{path}` does not hold a key: {cause}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The record of a run does not read.
+    #[error("the record of run `{run}` does not read: {cause}")]
+    Record {
+        /// The run.
+        run: String,
+        /// What is wrong.
+        cause: String,
+    },
+    /// The index could not be used.
+    #[error("index `{path}`: {cause}")]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+impl StoreError {
+    /// What would help.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Io { source, path, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "set RINGFENCE_HOME to a folder that you can write to".to_owned()
+                }
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    format!("make room on the file system of `{}`; nothing runs that cannot be recorded", path.display())
+                }
+                _ => "look at the file named above".to_owned(),
+            },
+            Self::Newer { .. } => "use that newer version, or another RINGFENCE_HOME".to_owned(),
+            Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
+            Self::NoArtifact(_) => "see `ringfence artifact ls`".to_owned(),
+            Self::Key { .. } => "move the file away; a new key is made at the next run".to_owned(),
+            Self::Record { .. } => "the folder of the run was changed or damaged; `ringfence evidence verify` says where".to_owned(),
+            Self::Index { path, .. } => format!("remove `{}`: it is made anew from the runs", path.display()),
+        }
+    }
+}
+
+/// Names the act and the path of an I/O error.
+pub(crate) trait At<T> {
+    fn at(self, act: &'static str, path: &Path) -> Result<T, StoreError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, act: &'static str, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Io { act, path: path.to_owned(), source })
+    }
+}

@@ -1,0 +1,99 @@
+//! The folder in which everything is kept, readable by its owner alone.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{At, StoreError};
+
+/// The format of this version. A home with a higher number is refused.
+pub const FORMAT: u32 = 1;
+
+/// A home.
+#[derive(Debug, Clone)]
+pub struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// Opens a home, making it if it is not there.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        make_private(root)?;
+        let root = fs::canonicalize(root).at("open", root)?;
+        let home = Self { root };
+        home.check_format()?;
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents"] {
+            make_private(&home.root.join(folder))?;
+        }
+        Ok(home)
+    }
+
+    fn check_format(&self) -> Result<(), StoreError> {
+        let path = self.root.join("format");
+        match fs::read_to_string(&path) {
+            Ok(text) if text.trim().parse::<u32>().is_ok_and(|found| found <= FORMAT) => Ok(()),
+            Ok(text) => Err(StoreError::Newer { path: self.root.clone(), found: text.trim().escape_debug().to_string(), known: FORMAT }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => write_whole(&path, format!("{FORMAT}\n").as_bytes(), 0o600),
+            Err(e) => Err(e).at("read", &path),
+        }
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Settings.
+    pub fn settings(&self) -> PathBuf {
+        self.root.join("ringfence.toml")
+    }
+
+    /// Records of the runs.
+    pub fn runs(&self) -> PathBuf {
+        self.root.join("runs")
+    }
+
+    /// One file for each run that is not sealed yet, locked by the process that has it.
+    pub fn live(&self) -> PathBuf {
+        self.root.join("live")
+    }
+
+    /// Private copies that a run needs, gone with it.
+    pub fn work(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// Images and what was made from the host.
+    pub fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
+    /// Registered agents.
+    pub fn agents(&self) -> PathBuf {
+        self.root.join("agents")
+    }
+}
+
+fn make_private(folder: &Path) -> Result<(), StoreError> {
+    match folder.metadata() {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => Err(std::io::Error::from(std::io::ErrorKind::NotADirectory)).at("open", folder),
+        Err(_) => DirBuilder::new().recursive(true).mode(0o700).create(folder).at("make", folder),
+    }
+}
+
+/// Writes a file so that it is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft).at("make", &draft)?;
+    let written =
+        file.write_all(bytes).and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode))).and_then(|()| file.sync_all());
+    let done = written.and_then(|()| fs::rename(&draft, path));
+    if done.is_err() {
+        // The draft is of no use; the error below is what matters.
+        fs::remove_file(&draft).unwrap_or_default();
+    }
+    done.at("write", path)
+}

@@ -1,0 +1,239 @@
+//! The index: SQLite over what is in the folders. Whoever asks brings it up to date first; one that is damaged is put aside and made anew.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ringfence_evidence::{Digest, EVENTS_FILE, Event, Line, RunEnd, STATEMENT_FILE, read_chain};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use tokio::runtime::Runtime;
+
+use crate::error::{At, StoreError};
+use crate::home::Home;
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct RunRow {
+    /// The run.
+    pub run: String,
+    /// The agent.
+    pub agent: String,
+    /// Who answers for it.
+    pub owner: String,
+    /// The profile.
+    pub profile: String,
+    /// When it was requested.
+    pub started_at: String,
+    /// When it was over.
+    pub ended_at: String,
+    /// How it ended.
+    pub end_kind: String,
+    /// More about how it ended.
+    pub end_detail: String,
+    /// Digest of its statement.
+    pub evidence: String,
+}
+
+/// An artifact in a list.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct ArtifactRow {
+    /// The run that made it.
+    pub run: String,
+    /// Its path.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Digest.
+    pub sha256: String,
+}
+
+/// The index of a home.
+#[derive(Debug)]
+pub struct Index {
+    runtime: Runtime,
+    connection: SqliteConnection,
+    path: PathBuf,
+}
+
+impl Index {
+    /// Opens the index and reads every sealed run that it does not have yet.
+    pub fn open(home: &Home) -> Result<Self, StoreError> {
+        let path = home.root().join("index.sqlite");
+        match Self::open_and_read(home, &path) {
+            Err(StoreError::Index { .. }) => {
+                put_aside(&path)?;
+                Self::open_and_read(home, &path)
+            }
+            other => other,
+        }
+    }
+
+    fn open_and_read(home: &Home, path: &Path) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().at("start a runtime for", path)?;
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(std::time::Duration::from_secs(10))
+            .foreign_keys(true)
+            .disable_statement_logging();
+        let opened = runtime.block_on(async {
+            let mut connection = options.connect().await?;
+            sqlx::migrate!("./migrations").run(&mut connection).await?;
+            Ok::<_, sqlx::Error>(connection)
+        });
+        let mut index = Self { runtime, connection: opened.map_err(|e| broken(path, &e))?, path: path.to_owned() };
+        index.catch_up(home)?;
+        Ok(index)
+    }
+
+    fn catch_up(&mut self, home: &Home) -> Result<(), StoreError> {
+        let known: BTreeSet<String> = self.texts("SELECT run FROM runs")?.into_iter().collect();
+        let runs = home.runs();
+        for entry in fs::read_dir(&runs).at("read", &runs)?.flatten() {
+            let Ok(run) = entry.file_name().into_string() else { continue };
+            if known.contains(&run) {
+                continue;
+            }
+            // A run that is not sealed yet, or whose record does not read, is not in the list; `evidence verify` says why.
+            if let Some(sealed) = read_sealed(&entry.path()) {
+                self.insert(&run, &sealed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, run: &str, sealed: &Sealed) -> Result<(), StoreError> {
+        let Self { runtime, connection, path } = self;
+        let row = sealed.row(run);
+        let inserted = runtime.block_on(async {
+            let mut transaction = connection.begin().await?;
+            sqlx::query("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+                .bind(&row.run)
+                .bind(&row.agent)
+                .bind(&row.owner)
+                .bind(&row.profile)
+                .bind(&row.started_at)
+                .bind(&row.ended_at)
+                .bind(&row.end_kind)
+                .bind(&row.end_detail)
+                .bind(&row.evidence)
+                .execute(&mut *transaction)
+                .await?;
+            for line in &sealed.lines {
+                if let Event::ArtifactExported { artifact } = &line.event {
+                    sqlx::query("INSERT OR IGNORE INTO artifacts VALUES (?, ?, ?, ?)")
+                        .bind(run)
+                        .bind(&artifact.path)
+                        .bind(i64::try_from(artifact.bytes).unwrap_or(i64::MAX))
+                        .bind(artifact.sha256.to_string())
+                        .execute(&mut *transaction)
+                        .await?;
+                }
+            }
+            transaction.commit().await
+        });
+        inserted.map_err(|e| broken(path, &e))
+    }
+
+    fn texts(&mut self, query: &'static str) -> Result<Vec<String>, StoreError> {
+        let rows = self.runtime.block_on(sqlx::query(query).fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
+        Ok(rows.into_iter().map(|row| row.get(0)).collect())
+    }
+
+    /// The newest runs.
+    pub fn runs(&mut self, most: u32) -> Result<Vec<RunRow>, StoreError> {
+        let query = sqlx::query("SELECT * FROM runs ORDER BY run DESC LIMIT ?").bind(most);
+        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
+        let row = |r: sqlx::sqlite::SqliteRow| RunRow {
+            run: r.get("run"),
+            agent: r.get("agent"),
+            owner: r.get("owner"),
+            profile: r.get("profile"),
+            started_at: r.get("started_at"),
+            ended_at: r.get("ended_at"),
+            end_kind: r.get("end_kind"),
+            end_detail: r.get("end_detail"),
+            evidence: r.get("evidence"),
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+
+    /// The artifacts of one run, or of the newest runs.
+    pub fn artifacts(&mut self, run: Option<&str>) -> Result<Vec<ArtifactRow>, StoreError> {
+        let query = sqlx::query("SELECT * FROM artifacts WHERE ?1 IS NULL OR run = ?1 ORDER BY run DESC, path LIMIT 10000").bind(run);
+        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
+        let row = |r: sqlx::sqlite::SqliteRow| ArtifactRow {
+            run: r.get("run"),
+            path: r.get("path"),
+            bytes: u64::try_from(r.get::<i64, _>("bytes")).unwrap_or(0),
+            sha256: r.get("sha256"),
+        };
+        Ok(rows.into_iter().map(row).collect())
+    }
+}
+
+fn broken(path: &Path, cause: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Index { path: path.to_owned(), cause: cause.to_string() }
+}
+
+/// Nothing is thrown away: the damaged file stays under another name.
+fn put_aside(path: &Path) -> Result<(), StoreError> {
+    let aside = path.with_extension(format!("damaged-{}", std::process::id()));
+    fs::rename(path, &aside).at("put aside", path)?;
+    for ending in ["sqlite-wal", "sqlite-shm"] {
+        match fs::remove_file(path.with_extension(ending)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e).at("remove", path),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+struct Sealed {
+    lines: Vec<Line>,
+    evidence: Digest,
+}
+
+fn read_sealed(folder: &Path) -> Option<Sealed> {
+    let statement = fs::read(folder.join(STATEMENT_FILE)).ok()?;
+    let lines = read_chain(&fs::read(folder.join(EVENTS_FILE)).ok()?).ok()?;
+    (!lines.is_empty()).then(|| Sealed { lines, evidence: Digest::of(&statement) })
+}
+
+impl Sealed {
+    fn row(&self, run: &str) -> RunRow {
+        let (mut agent, mut owner, mut profile) = (String::new(), String::new(), String::new());
+        if let Some(Event::RunRequested { agent: a, owner: o, profile: p, .. }) = self.lines.first().map(|l| &l.event) {
+            (agent, owner, profile) = (a.clone(), o.clone(), p.clone());
+        }
+        let at = |line: Option<&Line>| line.map_or_else(String::new, |l| l.at.clone());
+        let (end_kind, end_detail) = match self.lines.last().map(|l| &l.event) {
+            Some(Event::RunEnded { end }) => words(end),
+            _ => (String::new(), String::new()),
+        };
+        RunRow {
+            run: run.to_owned(),
+            agent,
+            owner,
+            profile,
+            started_at: at(self.lines.first()),
+            ended_at: at(self.lines.last()),
+            end_kind,
+            end_detail,
+            evidence: self.evidence.to_string(),
+        }
+    }
+}
+
+fn words(end: &RunEnd) -> (String, String) {
+    match end {
+        RunEnd::Exited { code } => ("exited".into(), code.to_string()),
+        RunEnd::Signaled { signal } => ("signaled".into(), signal.clone()),
+        RunEnd::Limit { limit } => ("limit".into(), limit.clone()),
+        RunEnd::Refused { rule, .. } => ("refused".into(), rule.clone()),
+        RunEnd::Failed { step, .. } => ("failed".into(), step.clone()),
+    }
+}

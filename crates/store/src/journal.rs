@@ -1,0 +1,249 @@
+//! The journal of one run: a folder that is the record, and a locked file beside it for as long as the run is not sealed.
+//!
+//! The lock tells a run that lives from one whose process is gone: the kernel lets go of it however the process ends. A file is made, locked and
+//! only then put in its place, so that nobody ever sees it unlocked while its owner lives.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use ringfence_evidence::{
+    ArtifactRecord, Chain, Digest, EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain,
+};
+use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use crate::error::{At, StoreError};
+use crate::home::{Home, write_whole};
+use crate::run_id::RunId;
+
+/// The time by the wall clock, RFC 3339 in UTC with milliseconds.
+pub fn now() -> String {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    OffsetDateTime::now_utc().format(format).unwrap_or_default()
+}
+
+/// The journal of a run that is not sealed.
+#[derive(Debug)]
+pub struct Journal {
+    run: RunId,
+    folder: PathBuf,
+    events: File,
+    chain: Chain,
+    text: String,
+    started_at: Instant,
+    live: File,
+    live_path: PathBuf,
+    work: PathBuf,
+}
+
+impl Journal {
+    /// Begins the record of a run. `traces` is what a sweep needs to take its sandbox away.
+    pub fn create(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<Self, StoreError> {
+        let (live, live_path) = lock_new(home, run, traces)?;
+        let folder = home.runs().join(run.as_str());
+        fs::DirBuilder::new().mode(0o700).create(&folder).at("make", &folder)?;
+        let path = folder.join(EVENTS_FILE);
+        let events = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).at("make", &path)?;
+        let work = home.work().join(run.as_str());
+        Ok(Self {
+            run: run.clone(),
+            folder,
+            events,
+            chain: Chain::default(),
+            text: String::new(),
+            started_at: Instant::now(),
+            live,
+            live_path,
+            work,
+        })
+    }
+
+    /// The run.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// A private folder for what the run needs, made at first use and gone with the run.
+    pub fn work(&self) -> Result<&Path, StoreError> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.work).at("make", &self.work)?;
+        Ok(&self.work)
+    }
+
+    /// Writes an event. It is in the kernel's hands, and durable after the next [`flush`](Self::flush).
+    pub fn append(&mut self, event: Event) -> Result<(), StoreError> {
+        let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let line = self.chain.link(now(), elapsed, event).map_err(|e| self.broken(&e))?;
+        self.events.write_all(line.as_bytes()).at("write", &self.folder.join(EVENTS_FILE))?;
+        self.text.push_str(&line);
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.events.sync_data().at("flush", &self.folder.join(EVENTS_FILE))
+    }
+
+    /// Replaces what a sweep needs to know.
+    pub fn trace(&mut self, traces: &impl Serialize) -> io::Result<()> {
+        let bytes = serde_json::to_vec(traces)?;
+        self.live.set_len(0)?;
+        rustix::fs::seek(&self.live, rustix::fs::SeekFrom::Start(0))?;
+        self.live.write_all(&bytes)
+    }
+
+    /// Ends the record: the last event, the signed statement, everything durable. Answers with the digest of the statement's file.
+    pub fn seal(mut self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Digest, StoreError> {
+        self.append(Event::RunEnded { end: end.clone() })?;
+        self.flush()?;
+        let lines = read_chain(self.text.as_bytes()).map_err(|e| self.broken(&e))?;
+        let artifacts: Vec<ArtifactRecord> = lines
+            .iter()
+            .filter_map(|line| match &line.event {
+                Event::ArtifactExported { artifact } => Some(artifact.clone()),
+                _ => None,
+            })
+            .collect();
+        let seal = Seal { run: self.run.to_string(), events: lines.len() as u64, end: end.clone(), version: version.to_owned() };
+        let signed = Statement::of(self.text.as_bytes(), &lines, &artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        write_whole(&self.folder.join(STATEMENT_FILE), &signed, 0o600)?;
+        File::open(&self.folder).and_then(|f| f.sync_all()).at("flush", &self.folder)?;
+        self.leave()?;
+        Ok(Digest::of(&signed))
+    }
+
+    /// The run is over: its private folder and its mark go.
+    fn leave(&self) -> Result<(), StoreError> {
+        remove_tree(&self.work)?;
+        fs::remove_file(&self.live_path).at("remove", &self.live_path)
+    }
+
+    fn broken(&self, cause: &dyn std::fmt::Display) -> StoreError {
+        StoreError::Record { run: self.run.to_string(), cause: cause.to_string() }
+    }
+}
+
+fn lock_new(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<(File, PathBuf), StoreError> {
+    let path = home.live().join(run.as_str());
+    let draft = home.live().join(format!(".{run}"));
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft).at("make", &draft)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from).at("lock", &draft)?;
+    let bytes = serde_json::to_vec(traces).map_err(|e| StoreError::Record { run: run.to_string(), cause: e.to_string() })?;
+    let placed = file.write_all(&bytes).and_then(|()| fs::rename(&draft, &path));
+    if placed.is_err() {
+        fs::remove_file(&draft).unwrap_or_default();
+    }
+    placed.at("make", &path)?;
+    Ok((file, path))
+}
+
+fn remove_tree(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).at("remove", path),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// A run whose process is gone before it was sealed, held by the lock that it lost.
+#[derive(Debug)]
+pub struct Orphan {
+    run: RunId,
+    live: File,
+    live_path: PathBuf,
+}
+
+impl Orphan {
+    /// Every such run of a home. Runs of living processes are left alone.
+    pub fn find_all(home: &Home) -> Result<Vec<Self>, StoreError> {
+        let live = home.live();
+        let mut orphans = Vec::new();
+        for entry in fs::read_dir(&live).at("read", &live)?.flatten() {
+            let path = entry.path();
+            let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_still(&file, &path) {
+                continue;
+            }
+            match entry.file_name().to_str().and_then(|name| name.trim_start_matches('.').parse().ok()) {
+                // A draft: its owner died before there was a record.
+                _ if entry.file_name().as_encoded_bytes().starts_with(b".") => fs::remove_file(&path).at("remove", &path)?,
+                Some(run) => orphans.push(Self { run, live: file, live_path: path }),
+                None => {}
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// The run.
+    pub fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// What its process left on record about its sandbox.
+    pub fn traces<T: DeserializeOwned>(&mut self) -> Option<T> {
+        let mut text = String::new();
+        self.live.read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Ends the record: sealed as failed, or removed if it was never accepted. Its private folder goes.
+    pub fn settle(self, home: &Home, end: &RunEnd, key: &SigningKey, version: &str) -> Result<(), StoreError> {
+        let folder = home.runs().join(self.run.as_str());
+        let path = folder.join(EVENTS_FILE);
+        let work = home.work().join(self.run.as_str());
+        let bytes = fs::read(&path).unwrap_or_default();
+        // A line that was being written when the process ended was never acted upon.
+        let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let is_sealed = folder.join(STATEMENT_FILE).exists();
+        if is_sealed || whole == 0 {
+            remove_tree(&work)?;
+            if !is_sealed {
+                remove_tree(&folder)?;
+            }
+            return fs::remove_file(&self.live_path).at("remove", &self.live_path);
+        }
+        let text = String::from_utf8_lossy(&bytes[..whole]).into_owned();
+        let lines = read_chain(text.as_bytes()).map_err(|e| StoreError::Record { run: self.run.to_string(), cause: e.to_string() })?;
+        let events = OpenOptions::new().append(true).open(&path).at("open", &path)?;
+        events.set_len(whole as u64).at("cut", &path)?;
+        let chain = Chain::after(&lines, &text);
+        let journal = Journal {
+            run: self.run,
+            folder,
+            events,
+            chain,
+            text,
+            started_at: Instant::now(),
+            live: self.live,
+            live_path: self.live_path,
+            work,
+        };
+        if matches!(lines.last().map(|l| &l.event), Some(Event::RunEnded { .. })) {
+            return journal.seal_again(&lines, key, version);
+        }
+        journal.seal(end, key, version).map(drop)
+    }
+}
+
+impl Journal {
+    /// The last event was written, the statement was not.
+    fn seal_again(mut self, lines: &[ringfence_evidence::Line], key: &SigningKey, version: &str) -> Result<(), StoreError> {
+        let Some(Event::RunEnded { end }) = lines.last().map(|l| l.event.clone()) else { return Ok(()) };
+        let cut = self.text.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+        self.text.truncate(cut);
+        self.events.set_len(cut as u64).at("cut", &self.folder.join(EVENTS_FILE))?;
+        self.chain = Chain::after(&lines[..lines.len() - 1], &self.text);
+        self.seal(&end, key, version).map(drop)
+    }
+}
+
+/// True if the path still names the file: another sweep may have settled the run between the look and the lock.
+fn is_still(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let same = |a: fs::Metadata, b: fs::Metadata| a.ino() == b.ino() && a.dev() == b.dev();
+    file.metadata().and_then(|a| fs::metadata(path).map(|b| same(a, b))).unwrap_or(false)
+}
