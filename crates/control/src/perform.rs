@@ -1,5 +1,6 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub(crate) fn perform<'a>(
         Err(error) => return Ok(failed("lease user ids", &error)),
     };
     let work = journal.work()?.to_owned();
-    let views = match views::prepare(request, lease.identity, &work, attachments.progress) {
+    let views = match views::prepare(request, runner.home.root(), lease.identity, &work, attachments.progress) {
         Ok(views) => views,
         Err(refusal) => return Ok(refuse(journal, &refusal)?),
     };
@@ -144,9 +145,11 @@ fn export(
     let limits = ExportLimits { artifacts: limit(LimitKey::Artifacts), bytes: limit(LimitKey::ArtifactBytes) };
     let mut sink = Sink(&runner.artifacts);
     let is_patch = |glob: &&Glob| request.project.is_some() && glob.as_str() == PATCH;
-    let globs: Vec<Glob> = request.exports.iter().filter(|glob| !is_patch(glob)).cloned().collect();
+    let named: BTreeSet<&Glob> = request.exports.iter().filter(|glob| !is_patch(glob)).collect();
+    let globs: Vec<Glob> = named.into_iter().cloned().collect();
     let mut export = collect(remains.workspace.as_fd(), &globs, limits, &mut sink);
     if request.exports.iter().any(|glob| is_patch(&glob)) {
+        reserve_patch_name(&mut export);
         patch(views, remains, limits, &mut sink, &mut export);
     }
     report.take_artifacts(&record::exported(journal, &export)?);
@@ -155,6 +158,16 @@ fn export(
         report.exit_status = ending::INCOMPLETE;
     }
     Ok(())
+}
+
+/// The program cannot pass off a file of its own as the patch.
+fn reserve_patch_name(export: &mut Export) {
+    let before = export.artifacts.len();
+    export.artifacts.retain(|artifact| artifact.path.as_bytes() != PATCH.as_bytes());
+    if export.artifacts.len() < before {
+        let reason = "the program wrote a file of this name; the artifact is the patch of its changes".into();
+        export.refusals.push(ExportRefusal { path: PATCH.into(), reason });
+    }
 }
 
 /// Makes `changes.patch` from what the run changed in its view of the project.

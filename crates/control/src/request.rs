@@ -1,6 +1,5 @@
 //! What one run is asked for.
 
-use std::io::Write;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
@@ -47,30 +46,22 @@ pub struct RunRequest {
     pub has_stdin: bool,
     /// Values that must not stand in the record, should they occur in an argument.
     pub known_secrets: Vec<String>,
-    /// Folders that may not be given as a project or input, nor anything that holds them: the caller's home and the record itself.
-    pub guarded: Vec<PathBuf>,
+    /// The caller's home: neither it nor what holds it can be given, though what is in it can.
+    pub user_home: Option<PathBuf>,
 }
 
 /// Where the command's output goes.
+#[derive(Debug, Clone, Copy)]
 pub enum OutputTo<'a> {
     /// Into the report.
     Report,
     /// On to these, as it comes.
     Streams {
         /// For its standard output.
-        stdout: &'a mut dyn Write,
+        stdout: BorrowedFd<'a>,
         /// For its standard error.
-        stderr: &'a mut dyn Write,
+        stderr: BorrowedFd<'a>,
     },
-}
-
-impl std::fmt::Debug for OutputTo<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Report => "Report",
-            Self::Streams { .. } => "Streams",
-        })
-    }
 }
 
 /// Is told of long work while it goes on.

@@ -20,6 +20,7 @@ pub struct Runner {
     pub(crate) host: Host,
     pub(crate) key: SigningKey,
     pub(crate) artifacts: Artifacts,
+    warnings: Vec<String>,
 }
 
 /// What a run would be: for `--explain`.
@@ -37,9 +38,14 @@ impl Runner {
     /// Opens the home for running: what crashed runs left is taken away first.
     pub fn open(home: Home, settings: Settings) -> Result<Self, RunError> {
         let key = load_or_make_key(&home)?;
-        sweep::sweep(&home, &key)?;
+        let warnings = sweep::sweep(&home, &key)?;
         let artifacts = Artifacts::of(&home);
-        Ok(Self { host: Host::look(), artifacts, settings, key, home })
+        Ok(Self { host: Host::look(), artifacts, settings, key, home, warnings })
+    }
+
+    /// What a person should look at: found while sweeping.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Runs one command from request to sealed evidence. Refused and failed runs leave a record too.

@@ -1,4 +1,6 @@
 //! Takes away what crashed runs left, and ends their records: each becomes a sealed run that failed because it was interrupted.
+//!
+//! A run whose record was damaged is put aside and told about; it stops nobody else.
 
 use ringfence_evidence::{RunEnd, SigningKey};
 use ringfence_isolation::Traces;
@@ -6,18 +8,23 @@ use ringfence_store::{Artifacts, Home, Orphan};
 
 use crate::error::RunError;
 
-/// Sweeps a home. Runs of living processes are left alone.
-pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<(), RunError> {
+/// Sweeps a home, and answers with what a person should look at. Runs of living processes are left alone.
+pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<Vec<String>, RunError> {
+    let mut warnings = Vec::new();
     for mut orphan in Orphan::find_all(home)? {
-        let removed = orphan.traces::<Traces>().map_or(Ok(()), |traces| traces.remove());
-        let cause = match removed {
-            Ok(()) => "the process that had this run ended before it was sealed".to_owned(),
-            // The next sweep tries again.
-            Err(_) => continue,
-        };
+        if let Some(Err(error)) = orphan.traces::<Traces>().map(|traces| traces.remove()) {
+            // Something of it is still there: the next sweep tries again.
+            warnings.push(format!("what run {} left cannot be removed yet: {error}", orphan.run()));
+            continue;
+        }
+        let cause = "the process that had this run ended before it was sealed".to_owned();
         let end = RunEnd::Failed { step: "interrupted".into(), cause: Some(cause) };
-        orphan.settle(home, &end, key, crate::VERSION)?;
+        if let Err(error) = orphan.settle(home, &end, key, crate::VERSION) {
+            warnings.push(format!("{error}; it is not sealed, and its mark is now in `{}`", home.damaged().display()));
+            orphan.set_aside(home)?;
+        }
     }
+    home.sweep()?;
     Artifacts::of(home).sweep()?;
-    Ok(())
+    Ok(warnings)
 }

@@ -21,8 +21,15 @@ pub(crate) struct Views {
 }
 
 /// Prepares the views; private copies go to `work`.
-pub(crate) fn prepare(request: &RunRequest, identity: Identity, work: &Path, progress: &mut dyn Progress) -> Result<Views, Refusal> {
-    let mut preparation = Preparation { identity, work, progress, views: Views::default() };
+pub(crate) fn prepare(
+    request: &RunRequest,
+    record: &Path,
+    identity: Identity,
+    work: &Path,
+    progress: &mut dyn Progress,
+) -> Result<Views, Refusal> {
+    let mut preparation =
+        Preparation { record, user_home: request.user_home.as_deref(), identity, work, progress, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;
@@ -31,6 +38,8 @@ pub(crate) fn prepare(request: &RunRequest, identity: Identity, work: &Path, pro
 }
 
 struct Preparation<'a> {
+    record: &'a Path,
+    user_home: Option<&'a Path>,
     identity: Identity,
     work: &'a Path,
     progress: &'a mut dyn Progress,
@@ -50,9 +59,9 @@ impl Preparation<'_> {
             if inside.symlink_metadata().is_ok() {
                 return Err(refusal(format!("two inputs have the name `{}`", input.name), "give one another name: --input PATH=NAME"));
             }
+            self.guard("input", &path)?;
             let meta = fs::metadata(&path).map_err(|e| unreadable("input", &path, &e))?;
             if meta.is_dir() {
-                guard("input", &path, &request.guarded)?;
                 make(&inside)?;
                 self.input_folder(&input.name, &path)?;
             } else {
@@ -94,10 +103,27 @@ impl Preparation<'_> {
         if !path.is_dir() {
             return Err(refusal(format!("project `{}` is not a folder", path.display()), "name a folder"));
         }
-        guard("project", &path, &request.guarded)?;
+        self.guard("project", &path)?;
         let view = self.folder("", "workspace", "project", &path, &request.reveal)?;
         self.views.project = Some(view);
         Ok(())
+    }
+
+    /// A whole home holds keys and histories; the record holds the key that seals it. The first can be given in parts, the second not at all.
+    fn guard(&self, what: &str, path: &Path) -> Result<(), Refusal> {
+        if path.starts_with(self.record) {
+            return Err(refusal(
+                format!("{what} `{}` is part of the record", path.display()),
+                "fetch artifacts with `ringfence artifact get`",
+            ));
+        }
+        match path == Path::new("/") || self.record.starts_with(path) || self.user_home.is_some_and(|home| home.starts_with(path)) {
+            true => Err(refusal(
+                format!("{what} `{}` holds a whole home or more than a project", path.display()),
+                "name the folder of the one project or data set",
+            )),
+            false => Ok(()),
+        }
     }
 
     fn folder(&mut self, shown_at: &str, name: &str, kind: &str, path: &Path, reveal: &[WorkspacePath]) -> Result<FolderView, Refusal> {
@@ -164,17 +190,6 @@ fn resolve(what: &str, path: &Path) -> Result<PathBuf, Refusal> {
 
 fn unreadable(what: &str, path: &Path, error: &std::io::Error) -> Refusal {
     refusal(format!("{what} `{}` cannot be read: {error}", path.display()), "name a file or folder that exists and that you can read")
-}
-
-/// The whole home holds keys and histories; the record holds the signing key. Neither they nor what holds them can be given.
-fn guard(what: &str, path: &Path, guarded: &[PathBuf]) -> Result<(), Refusal> {
-    match path == Path::new("/") || guarded.iter().any(|g| g.starts_with(path)) {
-        true => Err(refusal(
-            format!("{what} `{}` holds a whole home or more than a project", path.display()),
-            "name the folder of the one project or data set",
-        )),
-        false => Ok(()),
-    }
 }
 
 fn refusal(rule: String, hint: &str) -> Refusal {

@@ -57,8 +57,10 @@ const SHARED_MEMORY: u64 = 64 << 20;
 const LOCKED_MEMORY: u64 = 8 << 20;
 /// Pseudo terminals of a run.
 const TERMINALS: u32 = 16;
-/// Files and folders that the sandbox itself needs in its scratch file system.
-const OWN_FILES: u64 = 16;
+/// Folders that the sandbox itself has in its scratch file system: the root, `tmp`, `shm` and `workspace`.
+const OWN_FILES: u64 = 4;
+/// The same for a project's view: `changes` and the kernel's `work` and what it makes there, in place of `workspace`.
+const OWN_FILES_OF_VIEW: u64 = 7;
 
 /// Compiles the plan.
 pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
@@ -127,11 +129,11 @@ impl Draft {
     /// One sized file system for all that the run can write.
     fn scratch(&mut self, spec: &SandboxSpec<'_>) {
         let limit = |key| spec.capabilities.limits.get(key).unwrap_or(0);
-        let veiled = spec.project.as_ref().map_or(0, |p| p.veil.hidden.len() + p.veil.replaced.len()) as u64;
+        let own = spec.project.as_ref().map_or(OWN_FILES, |project| OWN_FILES_OF_VIEW + veil_entries(&project.veil));
         self.steps.push(Step::Tmpfs {
             at: "scratch".into(),
             bytes: limit(LimitKey::Disk),
-            files: limit(LimitKey::Files) + OWN_FILES + veiled * 2,
+            files: limit(LimitKey::Files).saturating_add(own),
             executable: is_executable(spec),
         });
         self.folder("scratch/tmp", 0o1777, true);
@@ -205,6 +207,17 @@ impl Draft {
     }
 }
 
+/// Marks, replaced files and the folders above them.
+fn veil_entries(veil: &Veil) -> u64 {
+    let paths = || veil.hidden.iter().chain(veil.replaced.iter().map(|(path, _)| path));
+    let folders: std::collections::BTreeSet<&[u8]> = paths().flat_map(|path| folders_above(path.as_bytes())).collect();
+    (paths().count() + folders.len()) as u64
+}
+
+fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at])
+}
+
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
 /// Files of `/proc` that tell about the host beyond this namespace and are readable by anyone.
@@ -231,7 +244,7 @@ fn sysctls() -> Vec<Sysctl> {
 fn process_limits(spec: &SandboxSpec<'_>) -> Vec<(ProcessLimit, u64)> {
     let limit = |key| spec.capabilities.limits.get(key).unwrap_or(u64::MAX);
     let mut limits = vec![
-        (ProcessLimit::Processes, limit(LimitKey::Processes) + shares_id_with_init(spec)),
+        (ProcessLimit::Processes, limit(LimitKey::Processes).saturating_add(shares_id_with_init(spec) + behind_the_cgroup(spec))),
         (ProcessLimit::FileSize, limit(LimitKey::Disk)),
         (ProcessLimit::OpenFiles, limit(LimitKey::OpenFiles)),
         (ProcessLimit::Core, 0),
@@ -241,7 +254,8 @@ fn process_limits(spec: &SandboxSpec<'_>) -> Vec<(ProcessLimit, u64)> {
         (ProcessLimit::MessageQueues, 0),
     ];
     if !spec.cgroups.holds_memory() {
-        limits.push((ProcessLimit::Data, limit(LimitKey::Memory)));
+        // A backstop between two looks of the supervisor, which ends the run at the limit itself.
+        limits.push((ProcessLimit::Data, limit(LimitKey::Memory).saturating_mul(2)));
     }
     limits
 }
@@ -252,6 +266,11 @@ fn shares_id_with_init(spec: &SandboxSpec<'_>) -> u64 {
         Identity::Range { .. } => 0,
         Identity::Single { .. } => 1,
     }
+}
+
+/// Where a cgroup holds the number of processes it is met first, since it also counts the refusals.
+fn behind_the_cgroup(spec: &SandboxSpec<'_>) -> u64 {
+    u64::from(spec.cgroups.holds_memory())
 }
 
 fn group_limits(spec: &SandboxSpec<'_>) -> GroupLimits {

@@ -96,7 +96,10 @@ pub(crate) fn user_namespace(users: &[IdLine], groups: &[IdLine]) -> Result<Owne
                 File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
             });
             drop(held);
-            waitpid(Some(pid), rustix::process::WaitOptions::empty())?;
+            match waitpid(Some(pid), rustix::process::WaitOptions::empty()) {
+                Ok(_) | Err(Errno::CHILD) => {} // a caller that ignores SIGCHLD leaves no child to wait for
+                Err(errno) => return Err(errno),
+            }
             opened.map(OwnedFd::from)
         }
     }

@@ -2,8 +2,11 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -75,6 +78,7 @@ pub(crate) fn launch(
     plan: &Plan,
     run: &str,
     cgroups: &Cgroups,
+    cancel: Option<BorrowedFd<'_>>,
     born: &mut dyn FnMut(Pid, &[std::path::PathBuf]) -> std::io::Result<()>,
 ) -> Result<Launched, SetupError> {
     let group = cgroups.create(run, &plan.group_limits).at(|| "make the run's cgroup".into())?;
@@ -82,8 +86,10 @@ pub(crate) fn launch(
         Ok((control, pid, pidfd)) => {
             let mut launched = Launched { control, pid, pidfd, group, handles: Vec::new() };
             let folders = launched.group.as_ref().map_or(&[][..], |g| &g.folders);
-            let stood =
-                born(pid, folders).at(|| "record the sandbox".into()).map_err(SetupError::from).and_then(|()| build(&mut launched, plan));
+            let stood = born(pid, folders)
+                .at(|| "record the sandbox".into())
+                .map_err(SetupError::from)
+                .and_then(|()| build(&mut launched, plan, cancel));
             match stood {
                 Ok(()) => Ok(launched),
                 Err(error) => {
@@ -148,6 +154,7 @@ fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, Owned
 fn become_init(identity: Identity, program: &OwnedFd, control: &OwnedFd, go: &OwnedFd) -> StepError {
     let prepared = wait_for_maps(go)
         .and_then(|()| signals::reset_all().at(|| "reset signals".into()))
+        .and_then(|()| offer_to_memory_killer())
         .and_then(|()| take_ids(identity))
         .and_then(|()| place(program, control));
     match prepared {
@@ -165,6 +172,15 @@ fn wait_for_maps(go: &OwnedFd) -> Result<(), StepError> {
         0 => Err(Errno::PIPE).at(|| "wait for the id maps".into()),
         _ => Ok(()),
     }
+}
+
+/// How readily the kernel's memory killer takes the sandbox before anything else of the host (the highest is 1000). Inherited by all inside.
+const OOM_SCORE: &str = "800";
+
+/// Now, while the file is still ours: what follows makes this process one that cannot be looked into.
+fn offer_to_memory_killer() -> Result<(), StepError> {
+    let file = File::options().write(true).open("/proc/self/oom_score_adj");
+    file.and_then(|mut file| file.write_all(OOM_SCORE.as_bytes())).at(|| "set the memory killer's score".into())
 }
 
 /// As root: user 0 of the namespace, which keeps its capabilities over exec. As an ordinary user the id is the agent's, and the
@@ -206,7 +222,7 @@ fn place(program: &OwnedFd, control: &OwnedFd) -> Result<OwnedFd, StepError> {
 }
 
 /// Sends the plan, joins the cgroup meanwhile, and waits until init stands confined.
-fn build(launched: &mut Launched, plan: &Plan) -> Result<(), SetupError> {
+fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
     let control = launched.control.as_fd();
     let sources = match plan.identity {
         Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
@@ -219,12 +235,35 @@ fn build(launched: &mut Launched, plan: &Plan) -> Result<(), SetupError> {
     if let Some(group) = &launched.group {
         group.join(launched.pid).at(|| "put the sandbox into its cgroup".into())?;
     }
-    launched.handles = expect_report(control, |report| matches!(report, Report::Built))?;
+    let patience = Patience { ends_at: Instant::now() + Duration::from_millis(plan.wall_ms), cancel };
+    launched.handles = expect_report(control, &patience, |report| matches!(report, Report::Built))?;
     send(control, &Order::Confine, &[]).at(|| "confine the sandbox".into())?;
-    expect_report(control, |report| matches!(report, Report::Confined)).map(drop)
+    expect_report(control, &patience, |report| matches!(report, Report::Confined)).map(drop)
 }
 
-fn expect_report(control: std::os::fd::BorrowedFd<'_>, is_wanted: fn(&Report) -> bool) -> Result<Vec<OwnedFd>, SetupError> {
+/// How long the building of a sandbox may take: no longer than the run, and until the caller asks to stop.
+struct Patience<'a> {
+    ends_at: Instant,
+    cancel: Option<BorrowedFd<'a>>,
+}
+
+impl Patience<'_> {
+    fn wait(&self, control: BorrowedFd<'_>) -> Result<(), SetupError> {
+        let gave_up = |cause: &str| SetupError { step: "build the sandbox".into(), cause: cause.into(), hint: None };
+        let left = self.ends_at.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut waiting = vec![PollFd::from_borrowed_fd(control, PollFlags::IN)];
+        waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
+        match rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&left))).at(|| "hear from init".into())? {
+            0 => Err(gave_up("it took longer than the wall limit of the run")),
+            _ if waiting.get(1).is_some_and(|cancel| !cancel.revents().is_empty()) => Err(gave_up("interrupted")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, is_wanted: fn(&Report) -> bool) -> Result<Vec<OwnedFd>, SetupError> {
+    patience.wait(control)?;
     match receive::<Report>(control, RecvFlags::empty()).at(|| "hear from init".into())? {
         Some((report, descriptors)) if is_wanted(&report) => Ok(descriptors),
         Some((Report::Failed { step, errno, .. }, _)) => Err(StepError { step, errno: Errno::from_raw_os_error(errno) }.into()),

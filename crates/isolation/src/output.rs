@@ -1,10 +1,20 @@
 //! What a command writes: counted and hashed in full, kept up to the limit (the head, and a tail once the limit is passed), and on the way
 //! passed on to the caller as it comes.
+//!
+//! A caller that does not read must not stop the supervisor, which holds limits meanwhile: bytes wait in a bounded buffer, and while it is full the
+//! command's pipe is not read, so that the command waits as it would at any full pipe.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
+
+/// Bytes that wait for a slow caller before the command has to wait.
+const WAITING: usize = 256 << 10;
+/// The most that a pipe which is ready takes without making the writer wait (PIPE_BUF of pipe(7)).
+const AT_ONCE: usize = 4096;
 
 /// The bytes that all streams of a command may keep together.
 #[derive(Debug)]
@@ -22,20 +32,21 @@ impl Budget {
 }
 
 /// One stream of a command.
+#[derive(Debug)]
 pub struct Capture<'a> {
     head: Vec<u8>,
-    keeps_head: bool,
     tail: VecDeque<u8>,
     total: u64,
     dropped: u64,
     digest: Sha256,
-    passed_on: Option<&'a mut dyn Write>,
+    passed_on: Option<PassedOn<'a>>,
 }
 
-impl std::fmt::Debug for Capture<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Capture").field("total", &self.total).field("dropped", &self.dropped).finish_non_exhaustive()
-    }
+/// Bytes on their way to the caller.
+#[derive(Debug)]
+struct PassedOn<'a> {
+    to: BorrowedFd<'a>,
+    waiting: VecDeque<u8>,
 }
 
 /// What is known of a stream at its end.
@@ -54,33 +65,76 @@ pub struct Captured {
 impl<'a> Capture<'a> {
     /// Keeps what comes.
     pub fn keeping() -> Self {
-        Self::new(true, None)
+        Self::new(None)
     }
 
     /// Passes on what comes, and keeps nothing but the tail.
-    pub fn passing_on(to: &'a mut dyn Write) -> Self {
-        Self::new(false, Some(to))
+    pub fn passing_on(to: BorrowedFd<'a>) -> Self {
+        Self::new(Some(PassedOn { to, waiting: VecDeque::new() }))
     }
 
-    fn new(keeps_head: bool, passed_on: Option<&'a mut dyn Write>) -> Self {
-        Self { head: Vec::new(), keeps_head, tail: VecDeque::new(), total: 0, dropped: 0, digest: Sha256::new(), passed_on }
+    fn new(passed_on: Option<PassedOn<'a>>) -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, dropped: 0, digest: Sha256::new(), passed_on }
     }
 
-    /// Takes bytes from the command. An error means that whoever they are passed on to is gone.
-    pub fn take(&mut self, bytes: &[u8], budget: &mut Budget) -> io::Result<()> {
+    /// Takes bytes from the command.
+    pub fn take(&mut self, bytes: &[u8], budget: &mut Budget) {
         self.total += bytes.len() as u64;
         self.digest.update(bytes);
         let for_head = if self.tail.is_empty() { (bytes.len() as u64).min(budget.head_left) as usize } else { 0 };
         let (head, rest) = bytes.split_at(for_head);
         budget.head_left -= head.len() as u64;
         self.take_tail(rest, budget.tail);
-        if self.keeps_head {
-            self.head.extend_from_slice(head);
-        }
         match &mut self.passed_on {
-            Some(to) => to.write_all(head).and_then(|()| to.flush()),
-            None => Ok(()),
+            Some(passed_on) => passed_on.waiting.extend(head),
+            None => self.head.extend_from_slice(head),
         }
+    }
+
+    /// Whether more can be taken now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.passed_on.as_ref().is_none_or(|passed_on| passed_on.waiting.len() < WAITING)
+    }
+
+    /// What must be ready before waiting bytes can move on.
+    pub(crate) fn waits_for(&self) -> Option<PollFd<'_>> {
+        let passed_on = self.passed_on.as_ref().filter(|p| !p.waiting.is_empty())?;
+        Some(PollFd::from_borrowed_fd(passed_on.to, PollFlags::OUT))
+    }
+
+    /// Moves waiting bytes on as far as that goes without waiting. An error means that whoever they are for is gone, or has no room.
+    pub(crate) fn move_on(&mut self) -> Result<(), Errno> {
+        let Some(passed_on) = &mut self.passed_on else { return Ok(()) };
+        while !passed_on.waiting.is_empty() && is_ready(passed_on.to)? {
+            let (first, _) = passed_on.waiting.as_slices();
+            match rustix::io::write(passed_on.to, &first[..first.len().min(AT_ONCE)]) {
+                Ok(written) => drop(passed_on.waiting.drain(..written)),
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(errno) => {
+                    passed_on.waiting.clear();
+                    return Err(errno);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: the tail follows, after a line that says what was cut.
+    pub(crate) fn end(&mut self) {
+        let mut end = Vec::new();
+        if self.dropped > 0 {
+            end.extend(format!("\n[ringfence: {} bytes cut here]\n", self.dropped).into_bytes());
+        }
+        end.extend(self.tail.drain(..));
+        match &mut self.passed_on {
+            Some(passed_on) => passed_on.waiting.extend(end),
+            None => self.head.extend(end),
+        }
+    }
+
+    /// What is known, once the stream has ended.
+    pub(crate) fn finish(self) -> Captured {
+        Captured { kept: self.head, bytes: self.total, sha256: self.digest.finalize().into(), cut: self.dropped }
     }
 
     /// Bytes taken so far.
@@ -96,30 +150,32 @@ impl<'a> Capture<'a> {
         self.dropped += over as u64;
         self.tail.extend(last);
     }
+}
 
-    /// The end of the stream: the tail follows, after a line that says what was cut.
-    pub fn finish(mut self) -> Captured {
-        let mut end = Vec::new();
-        if self.dropped > 0 {
-            end.extend(format!("\n[ringfence: {} bytes cut here]\n", self.dropped).into_bytes());
-        }
-        end.extend(self.tail.iter());
-        match &mut self.passed_on {
-            // Whoever is gone by now misses the tail; the record has its digest.
-            Some(to) => to.write_all(&end).and_then(|()| to.flush()).unwrap_or_default(),
-            None => self.head.extend(end),
-        }
-        Captured { kept: self.head, bytes: self.total, sha256: self.digest.finalize().into(), cut: self.dropped }
+fn is_ready(to: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut waiting = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
+    match poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno),
     }
+}
+
+/// A caller that is gone is no fault of the run; one that has no room is.
+pub(crate) fn is_fault(errno: Errno) -> bool {
+    errno != Errno::PIPE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
 
     fn captured(limit: u64, chunks: &[&[u8]]) -> Captured {
         let (mut budget, mut capture) = (Budget::of(limit), Capture::keeping());
-        chunks.iter().for_each(|chunk| capture.take(chunk, &mut budget).unwrap());
+        chunks.iter().for_each(|chunk| capture.take(chunk, &mut budget));
+        capture.end();
         capture.finish()
     }
 
@@ -139,11 +195,16 @@ mod tests {
     }
 
     #[test]
-    fn passing_on_loses_nothing_below_the_limit() {
-        let mut out = Vec::new();
-        let (mut budget, mut capture) = (Budget::of(64), Capture::passing_on(&mut out));
-        capture.take(&[b'x'; 60], &mut budget).unwrap();
-        capture.finish();
-        assert_eq!(out.len(), 60);
+    fn a_caller_that_does_not_read_is_not_waited_for() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let (mut budget, mut capture) = (Budget::of(10 << 20), Capture::passing_on(write.as_fd()));
+        while capture.has_room() {
+            capture.take(&[b'x'; 32 << 10], &mut budget);
+            capture.move_on().unwrap();
+        }
+        assert!(capture.waits_for().is_some());
+        drop(read);
+        assert_eq!(capture.move_on(), Err(Errno::PIPE));
+        assert!(capture.waits_for().is_none());
     }
 }

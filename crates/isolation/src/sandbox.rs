@@ -20,14 +20,16 @@ use crate::cgroup::Cgroups;
 use crate::control::{Execution, Order, Report, receive, send, to_memory_file};
 use crate::identity::IdentityLease;
 use crate::launch::{Launched, SetupError, launch};
-use crate::output::{Budget, Capture, Captured};
-use crate::plan::Plan;
+use crate::output::{Budget, Capture, Captured, is_fault};
+use crate::plan::{Identity, Plan};
 use crate::stdin::StdinPump;
 use crate::text::OsText;
-use crate::watch;
+use crate::watch::Watch;
 
 /// How long the supervisor sleeps at most between two looks at the limits.
 const TICK: Duration = Duration::from_millis(25);
+/// The same where the supervisor itself holds the memory limit.
+const WATCHFUL_TICK: Duration = Duration::from_millis(10);
 
 /// A command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,11 +144,13 @@ pub struct Creation<'p, 'a> {
 #[derive(Debug)]
 pub struct Sandbox<'a> {
     launched: Launched,
+    identity: Identity,
     lease: Option<IdentityLease>,
     limits: Limits,
     environment: Vec<(String, String)>,
     folder: String,
     is_memory_watched: bool,
+    watch: Watch,
     cancel: Option<BorrowedFd<'a>>,
     running: Vec<Running<'a>>,
     started_at: Instant,
@@ -164,19 +168,23 @@ struct Running<'a> {
     captures: [Capture<'a>; 2],
     budget: Budget,
     end: Option<End>,
+    /// Why output could not be passed on, when that was not the reader's own wish.
+    fault: Option<Errno>,
 }
 
 impl<'a> Sandbox<'a> {
     /// Creates the sandbox. `born` is told its init and its cgroup folders before anything in it runs.
     pub fn create(creation: Creation<'_, 'a>, born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>) -> Result<Self, SetupError> {
         let started_at = Instant::now();
-        let launched = launch(creation.plan, creation.run, creation.cgroups, born)?;
+        let launched = launch(creation.plan, creation.run, creation.cgroups, creation.cancel, born)?;
         Ok(Self {
-            launched,
+            identity: creation.plan.identity,
             lease: Some(creation.lease),
             limits: creation.limits.clone(),
             environment: creation.plan.environment.clone(),
             folder: creation.plan.workspace.clone(),
+            watch: Watch::over(launched.pid),
+            launched,
             is_memory_watched: creation.memory_grade != Grade::Kernel,
             cancel: creation.cancel,
             running: Vec::new(),
@@ -195,6 +203,9 @@ impl<'a> Sandbox<'a> {
         let (pump, stdin) = streams.stdin.map(StdinPump::from).transpose()?.unzip();
         let (read_out, write_out) = pipe_with(PipeFlags::CLOEXEC)?;
         let (read_err, write_err) = pipe_with(PipeFlags::CLOEXEC)?;
+        for pipe in [&write_out, &write_err].into_iter().chain(&stdin) {
+            self.give_to_agent(pipe)?;
+        }
         let own = self.environment.iter().filter(|(name, _)| !command.environment.iter().any(|(n, _)| n == name));
         let environment = own.map(|(n, v)| (n.clone(), OsText::from(v.as_str()))).chain(command.environment.iter().cloned()).collect();
         let execution = Execution { argv: command.argv.clone(), environment, folder: self.folder.clone() };
@@ -215,14 +226,26 @@ impl<'a> Sandbox<'a> {
             captures: [streams.stdout, streams.stderr],
             budget: Budget::of(self.limits.get(LimitKey::Output).unwrap_or(u64::MAX)),
             end: None,
+            fault: None,
         });
         Ok(id)
+    }
+
+    /// So that the program can open its streams by name, such as `/dev/stdout`.
+    fn give_to_agent(&self, pipe: &OwnedFd) -> Result<(), Errno> {
+        match self.identity {
+            Identity::Range { first } => {
+                let id = first + crate::identity::AGENT;
+                rustix::fs::fchown(pipe, Some(rustix::fs::Uid::from_raw(id)), Some(rustix::fs::Gid::from_raw(id)))
+            }
+            Identity::Single { .. } => Ok(()),
+        }
     }
 
     /// Waits until a command has ended. With `is_last` the sandbox ends with it: every process dies, and what they wrote is still read.
     pub fn wait(&mut self, id: u32, is_last: bool) -> Result<CommandOutcome, Errno> {
         while self.ended_by.is_none() && self.find(id)?.end.is_none() {
-            self.turn(TICK)?;
+            self.turn(if self.is_memory_watched { WATCHFUL_TICK } else { TICK })?;
         }
         if is_last || self.ended_by.is_some() {
             self.look_at_limits();
@@ -230,8 +253,9 @@ impl<'a> Sandbox<'a> {
         }
         let at = self.running.iter().position(|r| r.id == id).ok_or(Errno::INVAL)?;
         let mut running = self.running.swap_remove(at);
-        running.drain();
+        running.drain(self.cancel)?;
         let end = self.ended_by.clone().or(running.end).unwrap_or(End::Failed { step: "wait".into(), errno: 0 });
+        let end = running.fault.map_or(end, |errno| End::Failed { step: "pass on output".into(), errno: errno.raw_os_error() });
         let [stdout, stderr] = running.captures.map(Capture::finish);
         if stdout.cut + stderr.cut > 0 {
             self.reach(LimitKey::Output);
@@ -279,7 +303,8 @@ impl<'a> Sandbox<'a> {
         let mut waiting = vec![PollFd::new(&self.launched.control, PollFlags::IN), PollFd::new(&self.launched.pidfd, PollFlags::IN)];
         waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
         for running in &self.running {
-            waiting.extend(running.pipes.iter().flatten().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            waiting.extend(running.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            waiting.extend(running.captures.iter().filter_map(Capture::waits_for));
             waiting.extend(running.stdin.as_ref().and_then(StdinPump::waits_for));
         }
         match poll(&mut waiting, Some(timeout)) {
@@ -370,7 +395,7 @@ impl<'a> Sandbox<'a> {
 
     /// Without a cgroup the tree is summed, and memory-backed files are added.
     fn sample_tree(&mut self) {
-        let tree = watch::tree(self.launched.pid);
+        let tree = self.watch.look();
         let files = self
             .launched
             .handles
@@ -380,9 +405,9 @@ impl<'a> Sandbox<'a> {
         self.sampled.cpu = self.sampled.cpu.max(tree.cpu);
         self.sampled.processes_peak = self.sampled.processes_peak.max(tree.processes.saturating_sub(1));
         let most = self.limits.get(LimitKey::Memory).unwrap_or(u64::MAX);
-        let mut used = tree.resident_bytes + files;
+        let mut used = tree.memory_bytes + files;
         if used > most {
-            used = watch::proportional_bytes(self.launched.pid) + files;
+            used = self.watch.proportional_bytes() + files;
         }
         self.sampled.memory_peak_bytes = self.sampled.memory_peak_bytes.max(used);
         if self.is_memory_watched && used > most {
@@ -451,36 +476,59 @@ impl Running<'_> {
         self.read_pipes();
     }
 
-    /// Reads what is there. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
+    /// The pipes that can be read now: those whose bytes have somewhere to go.
+    fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.pipes.iter().zip(&self.captures).filter(|(_, capture)| capture.has_room()).filter_map(|(pipe, _)| pipe.as_ref())
+    }
+
+    /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
     fn read_pipes(&mut self) {
         let mut buffer = [0u8; 64 << 10];
         for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
             // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
             for _ in 0..16 {
-                let Some(open) = pipe.as_ref() else { break };
+                let Some(open) = pipe.as_ref().filter(|_| capture.has_room()) else { break };
                 match rustix::io::read(open, &mut buffer) {
                     Ok(0) => *pipe = None,
-                    Ok(read) => {
-                        if capture.take(&buffer[..read], &mut self.budget).is_err() {
-                            *pipe = None;
-                        }
-                    }
+                    Ok(read) => capture.take(&buffer[..read], &mut self.budget),
                     Err(Errno::INTR) => {}
                     Err(_) => break,
                 }
             }
+            if let Err(errno) = capture.move_on() {
+                *pipe = None;
+                self.fault = self.fault.or(Some(errno).filter(|errno| is_fault(*errno)));
+            }
         }
     }
 
-    /// Reads all that is left in the pipes of a command that has ended.
-    fn drain(&mut self) {
+    /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.
+    fn drain(&mut self, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         loop {
             let before: Vec<u64> = self.captures.iter().map(Capture::total).collect();
             self.read_pipes();
-            if self.captures.iter().map(Capture::total).eq(before) {
-                return;
+            let is_read = self.captures.iter().map(Capture::total).eq(before);
+            if is_read && self.captures.iter().all(|capture| capture.waits_for().is_none()) {
+                break;
+            }
+            if is_read && !self.wait_for_caller(cancel)? {
+                return Ok(());
             }
         }
+        self.captures.iter_mut().for_each(Capture::end);
+        while self.captures.iter().any(|capture| capture.waits_for().is_some()) && self.wait_for_caller(cancel)? {
+            self.read_pipes();
+        }
+        Ok(())
+    }
+
+    /// False when the caller asks to stop instead.
+    fn wait_for_caller(&self, cancel: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
+        let mut waiting: Vec<PollFd<'_>> = self.captures.iter().filter_map(Capture::waits_for).collect();
+        let outputs = waiting.len();
+        waiting.extend(cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
+        rustix::io::retry_on_intr(|| poll(&mut waiting, None))?;
+        Ok(waiting.get(outputs).is_none_or(|cancel| cancel.revents().is_empty()))
     }
 }
 

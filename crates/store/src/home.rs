@@ -22,7 +22,7 @@ impl Home {
         let root = fs::canonicalize(root).at("open", root)?;
         let home = Self { root };
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents"] {
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
@@ -43,6 +43,11 @@ impl Home {
         &self.root
     }
 
+    /// Removes what processes that are gone were about to write.
+    pub fn sweep(&self) -> Result<(), StoreError> {
+        [self.root.clone(), self.root.join("keys"), self.agents()].iter().try_for_each(|folder| sweep_drafts(folder))
+    }
+
     /// Settings.
     pub fn settings(&self) -> PathBuf {
         self.root.join("ringfence.toml")
@@ -56,6 +61,11 @@ impl Home {
     /// One file for each run that is not sealed yet, locked by the process that has it.
     pub fn live(&self) -> PathBuf {
         self.root.join("live")
+    }
+
+    /// Marks of runs whose record could not be ended.
+    pub fn damaged(&self) -> PathBuf {
+        self.root.join("damaged")
     }
 
     /// Private copies that a run needs, gone with it.
@@ -80,6 +90,18 @@ fn make_private(folder: &Path) -> Result<(), StoreError> {
         Ok(_) => Err(std::io::Error::from(std::io::ErrorKind::NotADirectory)).at("open", folder),
         Err(_) => DirBuilder::new().recursive(true).mode(0o700).create(folder).at("make", folder),
     }
+}
+
+/// Removes drafts (`NAME.draft-PID`) of processes that are gone.
+pub(crate) fn sweep_drafts(folder: &Path) -> Result<(), StoreError> {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.rsplit_once(".draft-")?.1.parse::<i32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            fs::remove_file(entry.path()).at("remove", &entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file so that it is there whole or not at all.

@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use crate::error::{At, StoreError};
-use crate::home::{Home, write_whole};
+use crate::home::{Home, sweep_drafts, write_whole};
 use crate::run_id::RunId;
 
 /// The time by the wall clock, RFC 3339 in UTC with milliseconds.
@@ -130,7 +130,7 @@ impl Journal {
 
 fn lock_new(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<(File, PathBuf), StoreError> {
     let path = home.live().join(run.as_str());
-    let draft = home.live().join(format!(".{run}"));
+    let draft = home.root().join(format!("{run}.draft-{}", std::process::id()));
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&draft).at("make", &draft)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from).at("lock", &draft)?;
     let bytes = serde_json::to_vec(traces).map_err(|e| StoreError::Record { run: run.to_string(), cause: e.to_string() })?;
@@ -168,11 +168,8 @@ impl Orphan {
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !is_still(&file, &path) {
                 continue;
             }
-            match entry.file_name().to_str().and_then(|name| name.trim_start_matches('.').parse().ok()) {
-                // A draft: its owner died before there was a record.
-                _ if entry.file_name().as_encoded_bytes().starts_with(b".") => fs::remove_file(&path).at("remove", &path)?,
-                Some(run) => orphans.push(Self { run, live: file, live_path: path }),
-                None => {}
+            if let Some(run) = entry.file_name().to_str().and_then(|name| name.parse().ok()) {
+                orphans.push(Self { run, live: file, live_path: path });
             }
         }
         Ok(orphans)
@@ -190,8 +187,14 @@ impl Orphan {
         serde_json::from_str(&text).ok()
     }
 
+    /// Puts the mark of a run whose record cannot be ended aside, so that it is looked at once and by a person; the record stays as it is.
+    pub fn set_aside(self, home: &Home) -> Result<(), StoreError> {
+        let aside = home.damaged().join(self.run.as_str());
+        fs::rename(&self.live_path, &aside).at("put aside", &self.live_path)
+    }
+
     /// Ends the record: sealed as failed, or removed if it was never accepted. Its private folder goes.
-    pub fn settle(self, home: &Home, end: &RunEnd, key: &SigningKey, version: &str) -> Result<(), StoreError> {
+    pub fn settle(&self, home: &Home, end: &RunEnd, key: &SigningKey, version: &str) -> Result<(), StoreError> {
         let folder = home.runs().join(self.run.as_str());
         let path = folder.join(EVENTS_FILE);
         let work = home.work().join(self.run.as_str());
@@ -199,6 +202,7 @@ impl Orphan {
         // A line that was being written when the process ended was never acted upon.
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let is_sealed = folder.join(STATEMENT_FILE).exists();
+        sweep_drafts(&folder)?;
         if is_sealed || whole == 0 {
             remove_tree(&work)?;
             if !is_sealed {
@@ -212,14 +216,14 @@ impl Orphan {
         events.set_len(whole as u64).at("cut", &path)?;
         let chain = Chain::after(&lines, &text);
         let journal = Journal {
-            run: self.run,
+            run: self.run.clone(),
             folder,
             events,
             chain,
             text,
             started_at: Instant::now(),
-            live: self.live,
-            live_path: self.live_path,
+            live: self.live.try_clone().at("keep", &self.live_path)?,
+            live_path: self.live_path.clone(),
             work,
         };
         if matches!(lines.last().map(|l| &l.event), Some(Event::RunEnded { .. })) {

@@ -2,14 +2,14 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus,
 };
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, chdir, set_dumpable_behavior, setrlimit, setsid};
+use rustix::process::{Pid, Resource, Rlimit, chdir, setrlimit, setsid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +18,6 @@ use crate::control::Execution;
 use crate::plan::{Access, Account, Identity, PathRule, Plan, ProcessLimit};
 use crate::sys::exec::{StringArray, close_from, execve};
 use crate::sys::{clone, ids, seccomp, signals};
-
-/// How readily the kernel's memory killer takes the program before anything else (the highest is 1000).
-const OOM_SCORE: &str = "800";
 
 /// What all commands of a sandbox have in common, made ready once.
 pub(super) struct Program {
@@ -74,7 +71,6 @@ impl Program {
         take_streams(streams)?;
         signals::reset_all().at(|| "reset signals".into())?;
         signals::ignore(libc::SIGXFSZ); // a file over the limit is an error to see, not a death
-        offer_to_memory_killer()?;
         chdir(execution.folder.as_str()).at(|| format!("enter {}", execution.folder))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         for (limit, value) in &self.limits {
@@ -108,14 +104,6 @@ impl Program {
             Err(error) => Err(Errno::PERM).at(|| format!("enforce the path rules ({error})")),
         }
     }
-}
-
-/// As an ordinary user the file is only ours while this process is dumpable, as it will be anyway once it executes.
-fn offer_to_memory_killer() -> Result<(), StepError> {
-    let at = || "set the memory killer's score".to_owned();
-    set_dumpable_behavior(DumpableBehavior::Dumpable).at(at)?;
-    let file = fs::File::options().write(true).open("/proc/self/oom_score_adj");
-    file.and_then(|mut file| file.write_all(OOM_SCORE.as_bytes())).at(at)
 }
 
 fn take_streams(streams: &[OwnedFd]) -> Result<(), StepError> {

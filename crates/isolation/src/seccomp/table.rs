@@ -8,6 +8,8 @@ use super::{Answer, FilterSpec, Test};
 
 /// CLONE_NEW* of clone(2). (Time namespaces cannot be asked for there: the bit is part of the exit signal.)
 const NAMESPACES: u32 = 0x7E02_0000;
+/// ioprio_set(2): `who` is a process.
+const IOPRIO_WHO_PROCESS: u32 = 1;
 /// The type in the second argument of socket(2), without SOCK_CLOEXEC and SOCK_NONBLOCK.
 const TYPE: u32 = 0xF;
 
@@ -33,17 +35,17 @@ pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     add(&[SYS_memfd_create], if spec.anonymous_files { Answer::Allow } else { Answer::Absent });
     add(&[SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl], if spec.shared_memory { Answer::Allow } else { Answer::Refuse });
     add(&[SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev], if spec.debug { Answer::Allow } else { Answer::Refuse });
-    for (call, argument) in [
-        (SYS_prlimit64, 0),
-        (SYS_sched_setaffinity, 0),
-        (SYS_sched_setscheduler, 0),
-        (SYS_sched_setparam, 0),
-        (SYS_sched_setattr, 0),
-        (SYS_setpriority, 1),
-    ] {
-        add(&[call], if spec.same_user { Answer::AllowIf(vec![vec![is(argument, 0)]]) } else { Answer::Allow });
+    for call in [SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr] {
+        add(&[call], kept_to_itself(spec, vec![is(0, 0)]));
     }
+    add(&[SYS_setpriority], kept_to_itself(spec, vec![is(0, PRIO_PROCESS as u32), is(1, 0)]));
+    add(&[SYS_ioprio_set], kept_to_itself(spec, vec![is(0, IOPRIO_WHO_PROCESS), is(1, 0)]));
     rules
+}
+
+/// Where init has the program's own user id, a call that acts on a process by id may only name the caller itself.
+fn kept_to_itself(spec: &FilterSpec, itself: Vec<Test>) -> Answer {
+    if spec.same_user { Answer::AllowIf(vec![itself]) } else { Answer::Allow }
 }
 
 fn is(argument: u32, value: u32) -> Test {
@@ -329,7 +331,6 @@ const SCHEDULING: &[c_long] = &[
     SYS_sched_rr_get_interval,
     SYS_getpriority,
     SYS_ioprio_get,
-    SYS_ioprio_set,
 ];
 
 /// Databases: System V semaphores (in the sandbox's own namespace).

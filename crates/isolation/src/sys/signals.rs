@@ -46,8 +46,18 @@ fn descriptor_for(signals: &[libc::c_int]) -> Result<std::os::fd::OwnedFd, Errno
 }
 
 /// A descriptor that becomes readable when this process is asked to stop (SIGINT, SIGTERM, SIGHUP), which then no longer ends it by itself.
+/// A signal that the caller has chosen to ignore (`nohup`) stays ignored.
 pub fn stop_requested_descriptor() -> Result<std::os::fd::OwnedFd, Errno> {
-    descriptor_for(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    let heeded: Vec<libc::c_int> = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
+    descriptor_for(&heeded)
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: a NULL new action only asks; the old one is written into a zeroed structure that outlives the call.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
+    }
 }
 
 /// The number of the signal that waits in such a descriptor.

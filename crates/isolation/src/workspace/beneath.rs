@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, openat2, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat, statat};
 use rustix::io::Errno;
 
 /// What a path is.
@@ -55,9 +55,36 @@ pub(super) fn read(root: BorrowedFd<'_>, path: &[u8], most: u64) -> Result<Entry
             let mut bytes = Vec::new();
             let file = File::from(open(root, path, OFlags::RDONLY)?);
             file.take(most + 1).read_to_end(&mut bytes).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-            Ok(Entry::File { is_executable: status.st_mode & 0o111 != 0, bytes })
+            Ok(Entry::File { is_executable: is_executable(&status), bytes })
         }
         _ => Ok(Entry::Special),
+    }
+}
+
+/// Executable is what its owner may execute, as in git.
+fn is_executable(status: &Stat) -> bool {
+    status.st_mode & 0o100 != 0
+}
+
+/// Whether a path is the same regular file in two trees, without holding it in memory.
+pub(super) fn are_same(left: BorrowedFd<'_>, right: BorrowedFd<'_>, path: &[u8]) -> Result<bool, Errno> {
+    let (left, right) = (File::from(open(left, path, OFlags::RDONLY)?), File::from(open(right, path, OFlags::RDONLY)?));
+    let known = |file: &File| fstat(file).map(|s| (FileType::from_raw_mode(s.st_mode), s.st_size, is_executable(&s)));
+    let (known_left, known_right) = (known(&left)?, known(&right)?);
+    if known_left != known_right || known_left.0 != FileType::RegularFile {
+        return Ok(false);
+    }
+    have_same_bytes(left, right).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+}
+
+fn have_same_bytes(mut left: File, mut right: File) -> std::io::Result<bool> {
+    let (mut of_left, mut of_right) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        let read = left.read(&mut of_left)?;
+        right.read_exact(&mut of_right[..read])?;
+        if read == 0 || of_left[..read] != of_right[..read] {
+            return Ok(read == 0);
+        }
     }
 }
 

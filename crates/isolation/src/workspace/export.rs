@@ -76,6 +76,7 @@ struct Candidate {
 
 /// Collects what the globs name.
 pub fn collect(workspace: BorrowedFd<'_>, globs: &[Glob], limits: ExportLimits, sink: &mut dyn ArtifactSink) -> Export {
+    let globs = &distinct(globs);
     let mut export = Export::default();
     let mut candidates: Vec<Candidate> = Vec::new();
     let mut is_matched = vec![false; globs.len()];
@@ -90,6 +91,9 @@ pub fn collect(workspace: BorrowedFd<'_>, globs: &[Glob], limits: ExportLimits, 
             }
         }
     });
+    for (path, _) in &walked {
+        globs.iter().zip(&mut is_matched).filter(|(glob, _)| glob.as_str().as_bytes() == path).for_each(|(_, matched)| *matched = true);
+    }
     export.refusals.extend(walked.into_iter().map(|(path, reason)| ExportRefusal { path: path.as_slice().into(), reason }));
     for (glob, _) in globs.iter().zip(&is_matched).filter(|(_, matched)| !**matched) {
         export.refusals.push(ExportRefusal { path: glob.as_str().into(), reason: "was not written by the run".into() });
@@ -99,6 +103,12 @@ pub fn collect(workspace: BorrowedFd<'_>, globs: &[Glob], limits: ExportLimits, 
         None => candidates.iter().for_each(|candidate| take(workspace, candidate, sink, &mut export)),
     }
     export
+}
+
+/// What was asked for twice is answered once.
+fn distinct(globs: &[Glob]) -> Vec<Glob> {
+    let is_first = |(place, glob): &(usize, &Glob)| !globs[..*place].contains(glob);
+    globs.iter().enumerate().filter(is_first).map(|(_, glob)| glob.clone()).collect()
 }
 
 /// A broken total refuses everything: a part of a set of results is not the set.
@@ -149,7 +159,9 @@ fn walk(workspace: BorrowedFd<'_>, globs: &[Glob], visit: &mut dyn FnMut(&[u8], 
         let path = glob.as_str().as_bytes();
         match beneath::stat(workspace, path) {
             Ok(status) => visit(path, FileType::from_raw_mode(status.st_mode)),
-            Err(Errno::LOOP) => refused.push((path.to_vec(), "stands below a symbolic link; exports are regular files only".into())),
+            Err(Errno::LOOP | Errno::NOTDIR) => {
+                refused.push((path.to_vec(), "stands below a symbolic link or a file; exports are regular files only".into()))
+            }
             Err(_) => {}
         }
     }
@@ -161,7 +173,7 @@ fn walk(workspace: BorrowedFd<'_>, globs: &[Glob], visit: &mut dyn FnMut(&[u8], 
                 visit(path, kind)
             }
         };
-        walk_folder(workspace, Vec::new(), 0, &mut visit_once, &mut refused);
+        walk_folder(workspace, Vec::new(), 0, &wild, &mut visit_once, &mut refused);
     }
     refused
 }
@@ -170,6 +182,7 @@ fn walk_folder(
     root: BorrowedFd<'_>,
     folder: Vec<u8>,
     depth: usize,
+    wild: &[&Glob],
     visit: &mut dyn FnMut(&[u8], FileType),
     refused: &mut Vec<(Vec<u8>, String)>,
 ) {
@@ -181,12 +194,22 @@ fn walk_folder(
             for (name, kind) in entries {
                 let path = beneath::join(&folder, &name);
                 visit(&path, kind);
-                if kind == FileType::Directory {
-                    walk_folder(root, path, depth + 1, visit, refused);
+                if kind == FileType::Directory && wild.iter().any(|glob| may_hold(glob, &path)) {
+                    walk_folder(root, path, depth + 1, wild, visit, refused);
                 }
             }
         }
     }
+}
+
+/// Whether a glob could name something below a folder: what of it stands above any `**` must match the folder, part by part.
+fn may_hold(glob: &Glob, folder: &[u8]) -> bool {
+    let parts: Vec<&str> = glob.as_str().split('/').collect();
+    let above: Vec<&[u8]> = folder.split(|byte| *byte == b'/').collect();
+    let fixed = parts.iter().position(|part| *part == "**");
+    let shared = fixed.unwrap_or(parts.len() - 1).min(above.len());
+    let matches = |(part, name): (&&str, &&[u8])| part.parse::<Glob>().is_ok_and(|part| part.matches(name));
+    (fixed.is_some() || above.len() <= shared) && parts.iter().zip(&above).take(shared).all(matches)
 }
 
 fn open_folder(root: BorrowedFd<'_>, folder: &[u8], depth: usize) -> Result<OwnedFd, String> {

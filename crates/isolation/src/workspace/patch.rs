@@ -5,6 +5,7 @@
 //! rename is a removal and an addition, which nothing can misread.
 
 mod changes;
+mod names;
 mod text;
 
 use std::io::{self, Write};
@@ -61,12 +62,17 @@ pub fn write_patch(request: &PatchRequest<'_>) -> io::Result<(Vec<u8>, PatchSumm
     let ignores = Ignores::of(request.base);
     let mut summary = PatchSummary::default();
     let mut body = Vec::new();
-    for path in changes::changed_paths(request, base.as_fd())? {
-        match side_by_side(request, base.as_fd(), &path) {
-            Err(errno) => summary.refused.push((path.as_slice().into(), reason(errno, request.most_bytes))),
-            Ok((old, new)) if old == new => {}
-            Ok((old, new)) if keep(request, &ignores, &path, &old, &new, &mut summary) => write_one(&path, &old, &new, &mut body)?,
-            Ok(_) => {}
+    for (path, looked_into) in changes::changed_paths(request, base.as_fd())? {
+        let sides = looked_into.and_then(|()| side_by_side(request, base.as_fd(), &path));
+        if is_same(request, base.as_fd(), &path, &sides) || is_left_out(request, &ignores, &path, &mut summary) {
+            continue;
+        }
+        match judge(&path, sides, request.most_bytes) {
+            Ok((old, new)) => {
+                note(&path, &old, &new, &mut summary);
+                write_one(&path, &old, &new, &mut body)?;
+            }
+            Err(reason) => summary.refused.push((path.as_slice().into(), reason)),
         }
     }
     let mut patch = summary.line().into_bytes();
@@ -92,31 +98,48 @@ fn side_by_side(request: &PatchRequest<'_>, base: BorrowedFd<'_>, path: &[u8]) -
     Ok((plain(old), plain(beneath::read(request.workspace, path, request.most_bytes)?)))
 }
 
-/// Whether a change goes into the patch, noting it in the summary either way.
-fn keep(request: &PatchRequest<'_>, ignores: &Ignores, path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) -> bool {
-    let name = OsText::from(path);
-    if path.split(|b| *b == b'/').any(|part| part.eq_ignore_ascii_case(b".git")) {
+/// Whether nothing changed. Files that are too long for a patch are compared where they lie.
+fn is_same(request: &PatchRequest<'_>, base: BorrowedFd<'_>, path: &[u8], sides: &Result<(Entry, Entry), Errno>) -> bool {
+    match sides {
+        Ok((old, new)) => old == new,
+        Err(Errno::FBIG) => beneath::are_same(base, request.workspace, path).unwrap_or(false),
+        Err(_) => false,
+    }
+}
+
+/// Whether a change is left out for its name, whatever it is, noting that in the summary.
+fn is_left_out(request: &PatchRequest<'_>, ignores: &Ignores, path: &[u8], summary: &mut PatchSummary) -> bool {
+    if path.split(|b| *b == b'/').any(names::is_git) {
         summary.in_git += 1;
-        return false;
+        return true;
     }
     if request.hidden.iter().any(|hidden| changes::is_within(path, hidden.as_bytes())) {
-        summary.refused.push((name, "stands where a file was hidden".into()));
-        return false;
+        summary.refused.push((path.into(), "stands where a file was hidden".into()));
+        return true;
     }
     if ignores.ignore(path) {
         summary.ignored += 1;
-        return false;
+        return true;
     }
-    if *old == Entry::Special || *new == Entry::Special {
-        summary.refused.push((name, "is a socket, pipe or device".into()));
-        return false;
-    }
-    summary.changed += 1;
-    note(name, path, old, new, summary);
-    true
+    false
 }
 
-fn note(name: OsText, path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) {
+/// The two sides, if a patch can hold them and git takes it.
+fn judge(path: &[u8], sides: Result<(Entry, Entry), Errno>, most: u64) -> Result<(Entry, Entry), String> {
+    let (old, new) = sides.map_err(|errno| reason(errno, most))?;
+    let is_either = |wanted: fn(&Entry) -> bool| wanted(&old) || wanted(&new);
+    if is_either(|entry| matches!(entry, Entry::Special)) {
+        return Err("is a socket, pipe or device".into());
+    }
+    if names::is_modules(path) && is_either(|entry| matches!(entry, Entry::Link { .. })) {
+        return Err("is a link where git takes only a file".into());
+    }
+    Ok((old, new))
+}
+
+fn note(path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) {
+    let name = OsText::from(path);
+    summary.changed += 1;
     if matches!(new, Entry::Link { .. }) {
         summary.links.push(name.clone());
     }
@@ -226,25 +249,31 @@ impl Ignores {
             for entry in std::fs::read_dir(&full).into_iter().flatten().flatten() {
                 let name = entry.file_name();
                 if name == ".gitignore" {
-                    by_folder.push((folder.clone(), matcher(&full, &[&entry.path()])));
+                    by_folder.push((folder.clone(), matcher(&entry.path())));
                 } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name != ".git" {
                     waiting.push(beneath::join(&folder, name.as_encoded_bytes()));
                 }
             }
         }
-        by_folder.push((Vec::new(), matcher(base, &[&base.join(".git/info/exclude")])));
+        by_folder.push((Vec::new(), matcher(&base.join(".git/info/exclude"))));
         by_folder.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
         Self { by_folder }
     }
 
+    /// As in git, what is in an ignored folder stays ignored, whatever is said of it.
     fn ignore(&self, path: &[u8]) -> bool {
+        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
+        folders.into_iter().any(|folder| self.ignores_one(folder, true)) || self.ignores_one(path, false)
+    }
+
+    fn ignores_one(&self, path: &[u8], is_folder: bool) -> bool {
         let inside = |folder: &[u8]| match folder {
             [] => Some(path),
             folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/")),
         };
         let verdict = self.by_folder.iter().find_map(|(folder, rules)| {
             let relative = OsText::from(inside(folder)?);
-            match rules.matched_path_or_any_parents(relative.as_os_str(), false) {
+            match rules.matched(relative.as_os_str(), is_folder) {
                 Match::None => None,
                 Match::Ignore(_) => Some(true),
                 Match::Whitelist(_) => Some(false),
@@ -254,10 +283,11 @@ impl Ignores {
     }
 }
 
-/// Rules that do not parse ignore nothing.
-fn matcher(folder: &Path, files: &[&Path]) -> Gitignore {
-    let mut builder = GitignoreBuilder::new(folder);
-    for file in files.iter().filter(|f| f.exists()) {
+/// Rules that do not parse ignore nothing. As in git, a link is not followed; a pipe would keep us waiting.
+fn matcher(file: &Path) -> Gitignore {
+    // The paths asked about are relative to the file's folder already, so no root is to be cut off.
+    let mut builder = GitignoreBuilder::new("/");
+    if std::fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file()) {
         builder.add(file);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())

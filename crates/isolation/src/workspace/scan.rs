@@ -1,6 +1,7 @@
 //! Walks a folder of the host before it becomes a view: what must be hidden, whose files they are, how much there is, and its identity.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -79,7 +80,7 @@ impl Scanner<'_> {
             .and_then(|entries| entries.map(|e| e.map(|e| e.file_name())).collect::<std::io::Result<Vec<_>>>())
             .map_err(at(full.clone()))?;
         names.sort();
-        let parent = folder.file_name().unwrap_or_default();
+        let parent = if is_repository(&names) { OsStr::new(".git") } else { folder.file_name().unwrap_or_default() };
         for name in names {
             let path = folder.join(&name);
             let meta = fs::symlink_metadata(self.root.join(&path)).map_err(at(path.clone()))?;
@@ -97,10 +98,10 @@ impl Scanner<'_> {
         let is_revealed = path.to_str().is_some_and(|p| self.reveal.iter().any(|r| r.as_str() == p));
         match is_secret(parent, name) {
             _ if !is_plain => Verdict::Hide("a socket, pipe or device"),
-            Hiding::GitConfig if meta.is_file() => Verdict::Replace,
-            Hiding::GitConfig => Verdict::Hide("a repository's settings that are not a plain file"),
+            Hiding::GitConfig if !meta.is_file() => Verdict::Hide("a repository's settings that are not a plain file"),
             Hiding::Hidden if !is_revealed => Verdict::Hide("may hold secrets"),
-            Hiding::Hidden | Hiding::Shown if !self.is_readable(path, meta) => Verdict::Hide("cannot be read"),
+            _ if !self.is_readable(path, meta) => Verdict::Hide("cannot be read"),
+            Hiding::GitConfig => Verdict::Replace,
             Hiding::Hidden | Hiding::Shown => Verdict::Show,
         }
     }
@@ -157,6 +158,11 @@ impl Scanner<'_> {
             self.digest.update(b"\0");
         }
     }
+}
+
+/// What git takes for a repository, whatever its name: `.git`, those of submodules below `.git/modules`, and bare ones.
+fn is_repository(names: &[OsString]) -> bool {
+    ["HEAD", "objects", "refs"].iter().all(|part| names.iter().any(|name| name == part))
 }
 
 enum Verdict {

@@ -64,7 +64,7 @@ pub fn copy_file(from: &Path, to: &Path, identity: Identity, progress: &mut dyn 
 
 /// Copies what a scan shows of a folder, owned by the agent.
 pub fn copy_tree(from: &Path, to: &Path, veil: &Veil, identity: Identity) -> Result<(), SnapshotError> {
-    let mut folders = vec![PathBuf::new()];
+    let (mut folders, mut made) = (vec![PathBuf::new()], Vec::new());
     let at = |path: &Path, source| SnapshotError::Io { path: path.to_owned(), source };
     fs::create_dir_all(to).and_then(|()| give(to, identity)).map_err(|e| at(to, e))?;
     while let Some(folder) = folders.pop() {
@@ -73,17 +73,19 @@ pub fn copy_tree(from: &Path, to: &Path, veil: &Veil, identity: Identity) -> Res
             if veil.hidden.iter().any(|hidden| hidden.as_os_str() == path.as_os_str()) {
                 continue;
             }
-            let is_folder = copy_one(&from.join(&path), &to.join(&path), identity).map_err(|e| at(&path, e))?;
-            if is_folder {
-                folders.push(path);
+            let meta = copy_one(&from.join(&path), &to.join(&path), identity).map_err(|e| at(&path, e))?;
+            if meta.is_dir() {
+                folders.push(path.clone());
+                made.push((path, meta));
             }
         }
     }
-    Ok(())
+    // Inner ones first, each after all that is in it: nobody but root writes below a folder that is closed for writing.
+    made.iter().rev().try_for_each(|(path, meta)| finish(&to.join(path), meta).map_err(|e| at(path, e)))
 }
 
-/// True if it was a folder.
-fn copy_one(from: &Path, to: &Path, identity: Identity) -> std::io::Result<bool> {
+/// Copies all but what is in a folder, and the folder's mode.
+fn copy_one(from: &Path, to: &Path, identity: Identity) -> std::io::Result<fs::Metadata> {
     let meta = fs::symlink_metadata(from)?;
     if meta.is_symlink() {
         symlink(fs::read_link(from)?, to)?;
@@ -93,12 +95,19 @@ fn copy_one(from: &Path, to: &Path, identity: Identity) -> std::io::Result<bool>
         fs::copy(from, to)?;
     }
     give(to, identity)?;
+    if !meta.is_dir() {
+        finish(to, &meta)?;
+    }
+    Ok(meta)
+}
+
+/// Mode and time of change as they were. (Every bit beyond 0777 is dropped.)
+fn finish(to: &Path, meta: &fs::Metadata) -> std::io::Result<()> {
     if !meta.is_symlink() {
         fs::set_permissions(to, fs::Permissions::from_mode(meta.mode() & 0o777 | 0o400))?;
     }
     let modified = Timespec { tv_sec: meta.mtime(), tv_nsec: meta.mtime_nsec() };
-    utimensat(CWD, to, &Timestamps { last_access: modified, last_modification: modified }, AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(meta.is_dir())
+    Ok(utimensat(CWD, to, &Timestamps { last_access: modified, last_modification: modified }, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// As root, the copy belongs to the agent's id of this sandbox; otherwise it is the caller's own already.

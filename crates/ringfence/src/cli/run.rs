@@ -80,19 +80,20 @@ pub(crate) fn run(context: &Context, arguments: RunArguments) -> Result<u8, Fail
         copy_out::check(folder, &request.exports, arguments.force)?;
     }
     let runner = context.runner(home.clone())?;
+    runner.warnings().iter().for_each(|warning| complain(&format!("ringfence: {warning}")));
     if arguments.explain {
         return explain::run(&runner, &request, arguments.json);
     }
     let cancel = stop_requested_descriptor().map_err(|e| Failure::new(format!("watching signals: {e}"), ""))?;
-    let (mut stdout, mut stderr) = (io::stdout().lock(), io::stderr());
+    let (stdout, stderr) = (io::stdout(), io::stderr());
     let output = match arguments.json {
         true => OutputTo::Report,
-        false => OutputTo::Streams { stdout: &mut stdout, stderr: &mut stderr },
+        false => OutputTo::Streams { stdout: stdout.as_fd(), stderr: stderr.as_fd() },
     };
     let mut line = progress::Line::new(context.is_quiet);
     let attachments = Attachments { output, progress: &mut line, cancel: Some(cancel.as_fd()) };
     let mut report = runner.run(&request, attachments).map_err(|e| Failure::hinted(&e, e.hint()))?;
-    drop((stdout, line));
+    drop(line);
     if let Some(folder) = &arguments.out {
         copy_out::copy(&home, folder, arguments.force, &mut report)?;
     }

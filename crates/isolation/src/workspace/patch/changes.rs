@@ -1,6 +1,6 @@
 //! Which paths may have changed: read off the upper layer of the union, or every path of both trees where the view is a copy.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{FileType, OFlags, fgetxattr};
@@ -9,9 +9,12 @@ use rustix::io::Errno;
 use super::super::beneath;
 use super::PatchRequest;
 
-/// Every path that may differ, in order.
-pub(super) fn changed_paths(request: &PatchRequest<'_>, base: BorrowedFd<'_>) -> Result<BTreeSet<Vec<u8>>, Errno> {
-    let mut paths = BTreeSet::new();
+/// Paths in order, each with whether it could be looked into, if it is a folder.
+type Paths = BTreeMap<Vec<u8>, Result<(), Errno>>;
+
+/// Every path that may differ.
+pub(super) fn changed_paths(request: &PatchRequest<'_>, base: BorrowedFd<'_>) -> Result<Paths, Errno> {
+    let mut paths = Paths::new();
     match request.changes {
         Some(changes) => collect_layer(changes, base, &[], &mut paths)?,
         None => {
@@ -21,7 +24,7 @@ pub(super) fn changed_paths(request: &PatchRequest<'_>, base: BorrowedFd<'_>) ->
     }
     let is_hidden = |path: &[u8]| request.hidden.iter().any(|hidden| is_within(path, hidden.as_bytes()));
     // A hidden path that is still hidden has not changed; one that was written over is seen in the workspace.
-    paths.retain(|path| !is_hidden(path) || beneath::stat(request.workspace, path).is_ok());
+    paths.retain(|path, _| !is_hidden(path) || beneath::stat(request.workspace, path).is_ok());
     Ok(paths)
 }
 
@@ -32,24 +35,21 @@ pub(super) fn is_within(path: &[u8], outer: &[u8]) -> bool {
 
 /// The upper layer holds what was written, a character device 0:0 for what was removed, and a mark on folders that replace the base's.
 /// Reference: Documentation/filesystems/overlayfs.rst.
-fn collect_layer(layer: BorrowedFd<'_>, base: BorrowedFd<'_>, folder: &[u8], paths: &mut BTreeSet<Vec<u8>>) -> Result<(), Errno> {
+fn collect_layer(layer: BorrowedFd<'_>, base: BorrowedFd<'_>, folder: &[u8], paths: &mut Paths) -> Result<(), Errno> {
     let open = beneath::open(layer, folder, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    if is_opaque(&open) {
+    let (is_opaque, entries) = (is_opaque(&open), beneath::list(&open)?);
+    drop(open); // a tree may be deeper than there are descriptors
+    if is_opaque {
         collect_tree(base, folder, paths)?;
     }
-    for (name, kind) in beneath::list(&open)? {
+    for (name, kind) in entries {
         let path = beneath::join(folder, &name);
-        match kind {
-            FileType::Directory => {
-                // A file of the base may stand where the folder is now.
-                paths.insert(path.clone());
-                collect_layer(layer, base, &path, paths)?;
-            }
-            _ => {
-                collect_tree(base, &path, paths)?;
-                paths.insert(path);
-            }
-        }
+        let looked_into = match kind {
+            // A file of the base may stand where the folder is now.
+            FileType::Directory => collect_layer(layer, base, &path, paths),
+            _ => collect_tree(base, &path, paths),
+        };
+        note(paths, path, looked_into);
     }
     Ok(())
 }
@@ -60,18 +60,25 @@ fn is_opaque(folder: &OwnedFd) -> bool {
 }
 
 /// Every path of a tree at and below `folder`, if that is a folder.
-fn collect_tree(root: BorrowedFd<'_>, folder: &[u8], paths: &mut BTreeSet<Vec<u8>>) -> Result<(), Errno> {
-    let open = match beneath::open(root, folder, OFlags::RDONLY | OFlags::DIRECTORY) {
-        Ok(open) => open,
+fn collect_tree(root: BorrowedFd<'_>, folder: &[u8], paths: &mut Paths) -> Result<(), Errno> {
+    let entries = match beneath::open(root, folder, OFlags::RDONLY | OFlags::DIRECTORY) {
+        Ok(open) => beneath::list(&open)?,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
         Err(errno) => return Err(errno),
     };
-    for (name, kind) in beneath::list(&open)? {
+    for (name, kind) in entries {
         let path = beneath::join(folder, &name);
-        if kind == FileType::Directory {
-            collect_tree(root, &path, paths)?;
-        }
-        paths.insert(path);
+        let looked_into = match kind {
+            FileType::Directory => collect_tree(root, &path, paths),
+            _ => Ok(()),
+        };
+        note(paths, path, looked_into);
     }
     Ok(())
+}
+
+/// A folder counts as looked into if it could be in each tree in which it stands.
+fn note(paths: &mut Paths, path: Vec<u8>, looked_into: Result<(), Errno>) {
+    let known = paths.entry(path).or_insert(Ok(()));
+    *known = known.and(looked_into);
 }

@@ -121,7 +121,7 @@ fn write_hunks(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
     let mut diff = Diff::compute(Algorithm::Histogram, &input);
     diff.postprocess_no_heuristic(&input);
     let (old, new) = (lines(before), lines(after));
-    for hunk in group(diff.hunks(), old.len() as u32, new.len() as u32) {
+    for hunk in group(diff.hunks(), old.len() as u32) {
         out.extend(format!("@@ -{} +{} @@\n", span(&hunk.before), span(&hunk.after)).into_bytes());
         let mut at = hunk.before.start;
         for change in &hunk.changes {
@@ -134,19 +134,22 @@ fn write_hunks(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn group(changes: impl Iterator<Item = imara_diff::Hunk>, old: u32, new: u32) -> Vec<Hunk> {
+fn group(changes: impl Iterator<Item = imara_diff::Hunk>, old: u32) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
     for change in changes {
         let (start, end) = (change.before.start.saturating_sub(CONTEXT), (change.before.end + CONTEXT).min(old));
-        let lead = change.before.start - start;
-        let after = change.after.start - lead..(change.after.end + (end - change.before.end)).min(new);
+        let after_end = change.after.end + (end - change.before.end);
         match hunks.last_mut() {
             Some(last) if start <= last.before.end => {
                 last.before.end = end;
-                last.after.end = after.end;
+                last.after.end = after_end;
                 last.changes.push(change);
             }
-            Some(_) | None => hunks.push(Hunk { before: start..end, after, changes: vec![change] }),
+            // What leads to the first change of a hunk is the same on both sides, and so as long; that of a later one need not be.
+            Some(_) | None => {
+                let after_start = change.after.start - (change.before.start - start);
+                hunks.push(Hunk { before: start..end, after: after_start..after_end, changes: vec![change] });
+            }
         }
     }
     hunks

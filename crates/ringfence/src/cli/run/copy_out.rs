@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfence_control::{ArtifactReport, RefusalReport, RunReport};
 use ringfence_policy::Glob;
-use ringfence_store::{Artifacts, Home};
+use ringfence_store::{Artifacts, Home, RunId};
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -58,7 +58,7 @@ fn copy_one(artifacts: &Artifacts, root: &OwnedFd, artifact: &ArtifactReport, is
     let mut content = artifacts.open(&digest).map_err(io::Error::other)?;
     let (folder, name) = make_folders(root, &artifact.path)?;
     let mode = Mode::from_raw_mode(if artifact.is_executable { 0o755 } else { 0o644 });
-    let draft = format!(".ringfence-{}", &artifact.sha256[7..23]);
+    let draft = format!(".ringfence-{}", RunId::new()?);
     let written =
         rustix::fs::openat(&folder, &draft, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
             .map_err(io::Error::from)

@@ -37,7 +37,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         command: command(arguments)?,
         has_stdin: arguments.stdin,
         known_secrets: context.config.known_secrets.clone(),
-        guarded: guarded(context, home),
+        user_home: context.config.user_home.as_ref().and_then(|home| home.canonicalize().ok()),
     })
 }
 
@@ -111,10 +111,4 @@ fn command(arguments: &RunArguments) -> Result<Vec<OsText>, Failure> {
         return Err(bad("COMMAND", &"the program's name is empty", "such as: ringfence run -- python3 script.py"));
     }
     Ok(arguments.command.iter().map(|a| OsText::from(a.as_bytes())).collect())
-}
-
-/// The caller's home and the record: neither they nor what holds them becomes a project.
-fn guarded(context: &Context, home: &Home) -> Vec<PathBuf> {
-    let user_home = context.config.user_home.iter().filter_map(|h| h.canonicalize().ok());
-    user_home.chain([home.root().to_owned()]).collect()
 }

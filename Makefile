@@ -1,0 +1,30 @@
+# What a developer does with ringfence. `make demo` and `make test` do their own set-up on a fresh Debian machine with Rust, as root or as an
+# ordinary user; only installing missing system packages needs root, and says so.
+
+.PHONY: demo test check docs deny help
+
+help:            ## list the targets
+	@grep -E '^[a-z]+: +##' Makefile | sed 's/: *##/\t/'
+
+demo:            ## analyse a real data set in a sandbox, try three things that are refused, verify the evidence
+	@scripts/setup.sh python3 cc
+	@scripts/demo.sh
+
+test:            ## every test: real kernel, real tools, as root also as an ordinary user
+	@scripts/setup.sh python3 cc git openssl make venv
+	cargo test --workspace
+
+check:           ## format, lints, documents, dependency edges
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	cargo test -p ringfence --test edges
+
+docs:            ## write the generated reference pages anew
+	cargo build -p ringfence
+	@scripts/docs.sh
+
+deny:            ## licences, bans and sources of every dependency
+	@scripts/setup.sh cargo-deny
+	target/tools/bin/cargo-deny check bans licenses sources
+

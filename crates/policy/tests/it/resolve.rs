@@ -1,0 +1,104 @@
+//! Decisions: what narrows silently, what is refused, and who is named.
+
+use ringfence_policy::{Ask, Layer, Profile, Refusal, Tier, parse_bound, parse_settings, resolve};
+
+const PROFILE: &str = r#"
+name = "test"
+execution = "commands"
+[files]
+inputs = "named"
+exports = ["out/**"]
+reveal = ["conf/**"]
+[environment]
+allow = ["APP_*"]
+[network]
+allow = ["*.example.com:443"]
+[process]
+spawn = "any"
+[limits]
+wall = "10s"
+cpu = "10s"
+memory = "256MiB"
+processes = 64
+output = "1MiB"
+disk = "64MiB"
+files = 1000
+open-files = 256
+artifacts = 10
+artifact-bytes = "1MiB"
+"#;
+
+fn decide(ceiling: &str, agent: &str, ask: &Ask) -> Result<ringfence_policy::Grant, Refusal> {
+    let ceiling = parse_settings("ceiling", ceiling).unwrap();
+    resolve(&ceiling, &Profile::parse("profile", PROFILE).unwrap(), &parse_bound("agent", agent).unwrap(), ask)
+}
+
+fn refused(ceiling: &str, agent: &str, ask: &Ask) -> (Layer, String, String) {
+    let refusal = decide(ceiling, agent, ask).unwrap_err();
+    (refusal.layer, refusal.rule, refusal.hint)
+}
+
+fn with_limit(text: &str) -> Ask {
+    let mut ask = Ask::default();
+    ask.limits.parse_and_set(text).unwrap();
+    ask
+}
+
+#[test]
+fn bounds_narrow_each_other_silently_and_the_layer_that_won_is_named() {
+    let grant = decide("[ceiling.limits]\nmemory = \"128MiB\"\n", "[limits]\nwall = \"5s\"\n", &Ask::default()).unwrap();
+    let decided = |field: &str| {
+        let decision = grant.decisions.iter().find(|d| d.field == field).unwrap();
+        (decision.value.clone(), decision.layers.clone())
+    };
+    assert_eq!(decided("memory"), ("128 MiB".into(), vec![Layer::Ceiling]));
+    assert_eq!(decided("wall"), ("5 s".into(), vec![Layer::Agent]));
+    assert_eq!(decided("cpu"), ("10 s".into(), vec![Layer::Profile]));
+}
+
+#[test]
+fn a_named_value_inside_the_bound_narrows_and_one_outside_refuses() {
+    let grant = decide("", "", &with_limit("memory=64MiB")).unwrap();
+    assert_eq!(grant.capabilities.limits.get(ringfence_policy::LimitKey::Memory), Some(64 << 20));
+    let (layer, rule, hint) = refused("", "", &with_limit("memory=2GiB"));
+    assert_eq!((layer, rule.as_str()), (Layer::Profile, "limit `memory` of 2 GiB is above the bound of 256 MiB"));
+    assert!(hint.contains("profile `test`"), "{hint}");
+    let (layer, _, hint) = refused("[ceiling.limits]\nmemory = \"32MiB\"\n", "", &with_limit("memory=64MiB"));
+    assert_eq!(layer, Layer::Ceiling);
+    assert!(hint.contains("ringfence.toml"), "{hint}");
+    assert_eq!(refused("", "[limits]\nmemory = \"32MiB\"\n", &with_limit("memory=64MiB")).0, Layer::Agent);
+}
+
+#[test]
+fn one_named_destination_is_the_only_one() {
+    let ask = Ask { destinations: vec!["api.example.com:443".parse().unwrap()], ..Ask::default() };
+    assert_eq!(decide("", "", &ask).unwrap().capabilities.network.to_string(), "https://api.example.com:443");
+    let ask = Ask { destinations: vec!["api.example.org:443".parse().unwrap()], ..Ask::default() };
+    assert_eq!(refused("", "", &ask).0, Layer::Profile);
+}
+
+#[test]
+fn a_ceiling_without_wildcards_leaves_named_hosts_only() {
+    let ceiling = "[ceiling.network]\nwildcards = \"none\"\n";
+    assert!(decide(ceiling, "", &Ask::default()).unwrap().capabilities.network.is_none());
+    let ask = Ask { destinations: vec!["api.example.com:443".parse().unwrap()], ..Ask::default() };
+    assert_eq!(decide(ceiling, "", &ask).unwrap().capabilities.network.to_string(), "https://api.example.com:443");
+    let ask = Ask { destinations: vec!["*.example.com:443".parse().unwrap()], ..Ask::default() };
+    assert_eq!(refused(ceiling, "", &ask).0, Layer::Ceiling);
+}
+
+#[test]
+fn files_variables_and_tiers_are_checked_against_the_bound() {
+    let ask = Ask { exports: vec!["secret/x".parse().unwrap()], ..Ask::default() };
+    assert_eq!(refused("", "", &ask).1, "`secret/x` may not be exported");
+    let ask = Ask { exports: vec!["out/*.csv".parse().unwrap()], ..Ask::default() };
+    assert!(decide("", "", &ask).is_ok());
+    let ask = Ask { project: true, ..Ask::default() };
+    assert_eq!(refused("", "", &ask).1, "a project is not allowed");
+    let ask = Ask { environment: vec!["OTHER".parse().unwrap()], ..Ask::default() };
+    assert_eq!(refused("", "", &ask).1, "variable `OTHER` may not be set");
+    let ask = Ask { reveal: vec![".env".parse().unwrap()], ..Ask::default() };
+    assert_eq!(refused("", "", &ask).1, "hidden file `.env` may not be revealed");
+    let ask = Ask { tier: Some(Tier::Process), ..Ask::default() };
+    assert_eq!(refused("[ceiling]\ntier = \"gvisor\"\n", "", &ask).0, Layer::Ceiling);
+}

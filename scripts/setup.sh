@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Makes sure that the named tools are there. What a system package provides is installed with apt-get as root; an ordinary user is told what to ask for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+need() { # tool package
+    command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+command -v cargo >/dev/null 2>&1 || { echo "setup: Rust is needed: cargo is not on the PATH" >&2; exit 1; }
+for tool in "$@"; do
+    case $tool in
+        python3) [ -x /usr/bin/python3 ] || missing+=(python3) ;;
+        cc) need cc gcc; need ld binutils ;;
+        venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
+        cargo-deny) ;;
+        *) need "$tool" "$tool" ;;
+    esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "setup: installing ${missing[*]}" >&2
+        apt-get update -qq >&2
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+    else
+        echo "setup: these packages are missing, and installing them needs root: ${missing[*]}" >&2
+        echo "hint: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+fi
+
+for tool in "$@"; do
+    case $tool in
+        venv) # the reference library that verifies our envelopes, in a place of its own
+            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography' >/dev/null 2>&1; then
+                rm -rf target/test-tools
+                /usr/bin/python3 -m venv target/test-tools
+                target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt
+            fi ;;
+        cargo-deny)
+            [ -x target/tools/bin/cargo-deny ] || cargo install --quiet --locked --root target/tools cargo-deny ;;
+    esac
+done
