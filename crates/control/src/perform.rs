@@ -1,14 +1,16 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, Export, ExportLimits, ExportRefusal, Exported, HostImage, PatchRequest, Remains, Sandbox,
-    SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin, write_patch,
+    ArtifactSink, Capture, Command, Creation, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, PatchRequest, Remains,
+    Sandbox, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin, stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal};
@@ -17,11 +19,14 @@ use crate::error::RunError;
 use crate::report::{RefusalReport, RunReport, grades};
 use crate::request::{Attachments, OutputTo, RunRequest};
 use crate::run::{Runner, image_digest, refuse};
-use crate::views::{self, Views};
+use crate::views::{self, NoViews, Views};
 use crate::{ending, record};
 
 /// The name under which the changes to a project can be exported.
 const PATCH: &str = "changes.patch";
+
+/// Refusals of an export that are named one by one.
+const NAMED_REFUSALS: usize = 1000;
 
 /// Performs a grant. An error means that the record could not be kept; what fails inside is an end of the run.
 pub(crate) fn perform<'a>(
@@ -39,10 +44,12 @@ pub(crate) fn perform<'a>(
         Ok(lease) => lease,
         Err(error) => return Ok(failed("lease user ids", &error)),
     };
-    let work = journal.work()?.to_owned();
-    let views = match views::prepare(request, runner.home.root(), lease.identity, &work, attachments.progress) {
+    let stop = Stop::of(attachments.cancel);
+    let (work, since) = (journal.work()?.to_owned(), SystemTime::now());
+    let views = match views::prepare(request, runner.home.root(), lease.identity, &work, attachments.progress, &|| stop.is_asked()) {
         Ok(views) => views,
-        Err(refusal) => return Ok(refuse(journal, &refusal)?),
+        Err(NoViews::Refused(refusal)) => return Ok(refuse(journal, &refusal)?),
+        Err(NoViews::Interrupted) => return Ok(stop.end(report)),
     };
     report.hidden = views.hidden.clone();
     record::inputs(journal, &views.records)?;
@@ -80,7 +87,8 @@ pub(crate) fn perform<'a>(
         Ok(ended) => ended,
         Err(end) => return Ok(end),
     };
-    export(runner, grant, request, &views, &remains, journal, report)?;
+    let leaving = Leaving { views: &views, remains: &remains, since, work: &work, stop: &stop };
+    export(runner, grant, request, &leaving, journal, report)?;
     Ok(end)
 }
 
@@ -131,8 +139,7 @@ fn export(
     runner: &Runner,
     grant: &Grant,
     request: &RunRequest,
-    views: &Views,
-    remains: &Remains,
+    leaving: &Leaving<'_>,
     journal: &mut Journal,
     report: &mut RunReport,
 ) -> Result<(), RunError> {
@@ -143,21 +150,31 @@ fn export(
     journal.flush()?;
     let limit = |key| grant.capabilities.limits.get(key).unwrap_or(0);
     let limits = ExportLimits { artifacts: limit(LimitKey::Artifacts), bytes: limit(LimitKey::ArtifactBytes) };
-    let mut sink = Sink(&runner.artifacts);
+    let mut sink = Sink { artifacts: &runner.artifacts, stop: leaving.stop };
     let is_patch = |glob: &&Glob| request.project.is_some() && glob.as_str() == PATCH;
     let named: BTreeSet<&Glob> = request.exports.iter().filter(|glob| !is_patch(glob)).collect();
     let globs: Vec<Glob> = named.into_iter().cloned().collect();
-    let mut export = collect(remains.workspace.as_fd(), &globs, limits, &mut sink);
+    let mut export = collect(leaving.remains.workspace.as_fd(), &globs, limits, &mut sink);
     if request.exports.iter().any(|glob| is_patch(&glob)) {
         reserve_patch_name(&mut export);
-        patch(views, remains, limits, &mut sink, &mut export);
+        patch(leaving, limits, &mut sink, &mut export);
     }
+    cap(&mut export.refusals);
     report.take_artifacts(&record::exported(journal, &export)?);
     report.refusals = export.refusals.iter().map(|r| RefusalReport { path: r.path.escaped(), reason: r.reason.clone() }).collect();
     if report.exit_status == 0 && !report.refusals.is_empty() {
         report.exit_status = ending::INCOMPLETE;
     }
     Ok(())
+}
+
+/// A program can make as many things that are refused as it likes; a record names the first of them.
+fn cap(refusals: &mut Vec<ExportRefusal>) {
+    if refusals.len() > NAMED_REFUSALS {
+        let more = refusals.len() - NAMED_REFUSALS;
+        refusals.truncate(NAMED_REFUSALS);
+        refusals.push(ExportRefusal { path: "**".into(), reason: format!("{more} more were refused and are not named") });
+    }
 }
 
 /// The program cannot pass off a file of its own as the patch.
@@ -171,8 +188,8 @@ fn reserve_patch_name(export: &mut Export) {
 }
 
 /// Makes `changes.patch` from what the run changed in its view of the project.
-fn patch(views: &Views, remains: &Remains, limits: ExportLimits, sink: &mut Sink<'_>, export: &mut Export) {
-    let Some(project) = &views.project else { return };
+fn patch(leaving: &Leaving<'_>, limits: ExportLimits, sink: &mut Sink<'_>, export: &mut Export) {
+    let (Some(project), remains) = (&leaving.views.project, leaving.remains) else { return };
     let request = PatchRequest {
         base: &project.path,
         workspace: remains.workspace.as_fd(),
@@ -180,11 +197,14 @@ fn patch(views: &Views, remains: &Remains, limits: ExportLimits, sink: &mut Sink
         hidden: &project.veil.hidden,
         replaced: &project.veil.replaced,
         most_bytes: limits.bytes,
+        // A private copy does not change under the run.
+        since: (!project.path.starts_with(leaving.work)).then_some(leaving.since),
     };
-    let written = write_patch(&request).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
-        true => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
-        false => Err(io::Error::other(format!("is {} bytes long, more than the limit of {}", bytes.len(), limits.bytes))),
-    });
+    let written =
+        write_patch(&request, &mut |_| leaving.stop.go_on()).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
+            true => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
+            false => Err(io::Error::other(format!("is {} bytes long, more than the limit of {}", bytes.len(), limits.bytes))),
+        });
     match written {
         Ok((stored, summary)) => {
             export.artifacts.push(Exported { path: PATCH.into(), is_executable: false, stored });
@@ -196,12 +216,55 @@ fn patch(views: &Views, remains: &Remains, limits: ExportLimits, sink: &mut Sink
     }
 }
 
+/// What can leave a run that has ended.
+struct Leaving<'a> {
+    views: &'a Views,
+    remains: &'a Remains,
+    /// When the run began to look at the host's files.
+    since: SystemTime,
+    /// Where private copies are.
+    work: &'a Path,
+    stop: &'a Stop<'a>,
+}
+
+/// Whether the caller has asked to stop, and by which signal.
+struct Stop<'a> {
+    cancel: Option<BorrowedFd<'a>>,
+    signal: Cell<Option<i32>>,
+}
+
+impl<'a> Stop<'a> {
+    fn of(cancel: Option<BorrowedFd<'a>>) -> Self {
+        Self { cancel, signal: Cell::new(None) }
+    }
+
+    fn is_asked(&self) -> bool {
+        let asked = self.signal.get().or_else(|| self.cancel.and_then(stop_signal));
+        self.signal.set(asked);
+        asked.is_some()
+    }
+
+    fn go_on(&self) -> io::Result<()> {
+        if self.is_asked() { Err(io::Error::other("interrupted")) } else { Ok(()) }
+    }
+
+    fn end(&self, report: &mut RunReport) -> RunEnd {
+        let end = End::Interrupted { signal: self.signal.get().unwrap_or(0) };
+        report.exit_status = ending::exit_status(&end);
+        ending::of(&end)
+    }
+}
+
 /// Artifacts go into the store.
-struct Sink<'a>(&'a Artifacts);
+struct Sink<'a> {
+    artifacts: &'a Artifacts,
+    stop: &'a Stop<'a>,
+}
 
 impl ArtifactSink for Sink<'_> {
     fn store(&mut self, content: &mut dyn Read) -> io::Result<Stored> {
-        let (digest, bytes) = self.0.put(content)?;
+        self.stop.go_on()?;
+        let (digest, bytes) = self.artifacts.put(content)?;
         Ok(Stored { bytes, sha256: digest.hex() })
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ringfence_evidence::{Digest, InputRecord};
-use ringfence_isolation::{FolderView, Identity, Owner, Scan, can_map_ids, copy_file, copy_tree, scan};
+use ringfence_isolation::{FolderView, Identity, Owner, Scan, SnapshotError, can_map_ids, copy_file, copy_tree, scan};
 use ringfence_policy::{Layer, Refusal, WorkspacePath};
 
 use crate::report::HiddenReport;
@@ -20,16 +20,32 @@ pub(crate) struct Views {
     pub(crate) hidden: Vec<HiddenReport>,
 }
 
-/// Prepares the views; private copies go to `work`.
+/// Why there are no views.
+#[derive(Debug)]
+pub(crate) enum NoViews {
+    /// Something was asked for that cannot be given.
+    Refused(Refusal),
+    /// The caller asked to stop.
+    Interrupted,
+}
+
+impl From<Refusal> for NoViews {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Prepares the views; private copies go to `work`. `stop` says whether the caller has asked to stop.
 pub(crate) fn prepare(
     request: &RunRequest,
     record: &Path,
     identity: Identity,
     work: &Path,
     progress: &mut dyn Progress,
-) -> Result<Views, Refusal> {
+    stop: &dyn Fn() -> bool,
+) -> Result<Views, NoViews> {
     let mut preparation =
-        Preparation { record, user_home: request.user_home.as_deref(), identity, work, progress, views: Views::default() };
+        Preparation { record, user_home: request.user_home.as_deref(), identity, work, progress, stop, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;
@@ -43,11 +59,12 @@ struct Preparation<'a> {
     identity: Identity,
     work: &'a Path,
     progress: &'a mut dyn Progress,
+    stop: &'a dyn Fn() -> bool,
     views: Views,
 }
 
 impl Preparation<'_> {
-    fn inputs(&mut self, request: &RunRequest) -> Result<(), Refusal> {
+    fn inputs(&mut self, request: &RunRequest) -> Result<(), NoViews> {
         if request.inputs.is_empty() {
             return Ok(());
         }
@@ -57,7 +74,9 @@ impl Preparation<'_> {
             let path = resolve("input", &input.path)?;
             let inside = folder.join(&input.name);
             if inside.symlink_metadata().is_ok() {
-                return Err(refusal(format!("two inputs have the name `{}`", input.name), "give one another name: --input PATH=NAME"));
+                return Err(
+                    refusal(format!("two inputs have the name `{}`", input.name), "give one another name: --input PATH=NAME").into()
+                );
             }
             self.guard("input", &path)?;
             let meta = fs::metadata(&path).map_err(|e| unreadable("input", &path, &e))?;
@@ -72,14 +91,14 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    fn input_file(&mut self, name: &str, path: &Path, inside: &Path) -> Result<(), Refusal> {
-        let Self { progress, .. } = self;
+    fn input_file(&mut self, name: &str, path: &Path, inside: &Path) -> Result<(), NoViews> {
         let mut done = 0;
         let copied = copy_file(path, inside, self.identity, &mut |bytes| {
             done += bytes;
-            progress.tell("bytes of inputs", done);
+            self.progress.tell("bytes of inputs", done);
+            go_on(self.stop)
         });
-        let copied = copied.map_err(|e| refusal(e.to_string(), "name a regular file or folder that you can read"))?;
+        let copied = copied.map_err(|e| self.no_copy(&e, "name a regular file or folder that you can read"))?;
         self.views.records.push(InputRecord {
             name: name.to_owned(),
             kind: "file".into(),
@@ -92,21 +111,28 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    fn input_folder(&mut self, name: &str, path: &Path) -> Result<(), Refusal> {
+    fn input_folder(&mut self, name: &str, path: &Path) -> Result<(), NoViews> {
         let view = self.folder(&format!("inputs/{name}"), name, "folder", path, &[])?;
         self.views.input_folders.push((name.to_owned(), view));
         Ok(())
     }
 
-    fn project(&mut self, path: &Path, request: &RunRequest) -> Result<(), Refusal> {
+    fn project(&mut self, path: &Path, request: &RunRequest) -> Result<(), NoViews> {
         let path = resolve("project", path)?;
         if !path.is_dir() {
-            return Err(refusal(format!("project `{}` is not a folder", path.display()), "name a folder"));
+            return Err(refusal(format!("project `{}` is not a folder", path.display()), "name a folder").into());
         }
         self.guard("project", &path)?;
         let view = self.folder("", "workspace", "project", &path, &request.reveal)?;
         self.views.project = Some(view);
         Ok(())
+    }
+
+    fn no_copy(&self, error: &SnapshotError, hint: &str) -> NoViews {
+        match (self.stop)() {
+            true => NoViews::Interrupted,
+            false => refusal(error.to_string(), hint).into(),
+        }
     }
 
     /// A whole home holds keys and histories; the record holds the key that seals it. The first can be given in parts, the second not at all.
@@ -126,10 +152,15 @@ impl Preparation<'_> {
         }
     }
 
-    fn folder(&mut self, shown_at: &str, name: &str, kind: &str, path: &Path, reveal: &[WorkspacePath]) -> Result<FolderView, Refusal> {
-        let Self { progress, .. } = self;
-        let scan = scan(path, reveal, &mut |files| progress.tell("files looked at", files))
-            .map_err(|e| refusal(e.to_string(), "name a folder that you can read in full"))?;
+    fn folder(&mut self, shown_at: &str, name: &str, kind: &str, path: &Path, reveal: &[WorkspacePath]) -> Result<FolderView, NoViews> {
+        let scan = scan(path, reveal, &mut |files| {
+            self.progress.tell("files looked at", files);
+            go_on(self.stop)
+        });
+        let scan = scan.map_err(|e| match (self.stop)() {
+            true => NoViews::Interrupted,
+            false => refusal(e.to_string(), "name a folder that you can read in full").into(),
+        })?;
         let hidden = scan.hidden.iter().map(|h| HiddenReport { path: prefixed(shown_at, &h.path.escaped()), reason: h.reason.into() });
         self.views.hidden.extend(hidden);
         self.views.records.push(InputRecord {
@@ -145,13 +176,16 @@ impl Preparation<'_> {
     }
 
     /// A view where every file has one owner that can appear as the agent; a private copy otherwise.
-    fn view_or_copy(&mut self, path: &Path, name: &str, scan: Scan) -> Result<FolderView, Refusal> {
+    fn view_or_copy(&mut self, path: &Path, name: &str, scan: Scan) -> Result<FolderView, NoViews> {
         if let Some(owner) = self.owner(path, &scan) {
             return Ok(FolderView { path: path.to_owned(), owner, veil: scan.veil });
         }
-        self.progress.tell("files to copy", scan.files);
         let copy = self.work.join(format!("copy-{name}"));
-        copy_tree(path, &copy, &scan.veil, self.identity).map_err(|e| refusal(e.to_string(), "make room, or name a smaller folder"))?;
+        let copied = copy_tree(path, &copy, &scan.veil, self.identity, &mut |paths| {
+            self.progress.tell("paths copied", paths);
+            go_on(self.stop)
+        });
+        copied.map_err(|e| self.no_copy(&e, "make room, or name a smaller folder"))?;
         // What was hidden was not copied; what is shown in another form still is replaced.
         let veil = ringfence_isolation::Veil { hidden: Vec::new(), ..scan.veil };
         Ok(FolderView { path: copy, owner: None, veil })
@@ -169,6 +203,11 @@ impl Preparation<'_> {
             }
         }
     }
+}
+
+/// Long work goes on until the caller asks to stop.
+fn go_on(stop: &dyn Fn() -> bool) -> std::io::Result<()> {
+    if stop() { Err(std::io::ErrorKind::Interrupted.into()) } else { Ok(()) }
 }
 
 fn prefixed(folder: &str, path: &str) -> String {

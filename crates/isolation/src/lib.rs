@@ -41,9 +41,9 @@ pub use plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, Pr
 pub use sandbox::{Command, CommandOutcome, Creation, End, Remains, Sandbox, Streams, Usage, own_stdin};
 pub use seccomp::FilterSpec;
 pub use sweep::Traces;
-pub use sys::signals::stop_requested_descriptor;
+pub use sys::signals::{stop_requested_descriptor, stop_signal};
 pub use text::OsText;
 pub use workspace::{
-    ArtifactSink, Copied, Export, ExportLimits, ExportRefusal, Exported, HiddenPath, PatchRequest, PatchSummary, Scan, ScanError,
+    ArtifactSink, Copied, Export, ExportLimits, ExportRefusal, Exported, GoOn, HiddenPath, PatchRequest, PatchSummary, Scan, ScanError,
     SnapshotError, Stored, collect, copy_file, copy_tree, scan, write_patch,
 };

@@ -347,7 +347,7 @@ impl<'a> Sandbox<'a> {
     }
 
     fn cancelled(&mut self) {
-        let signal = self.cancel.and_then(crate::sys::signals::read_signal).unwrap_or(libc::SIGTERM);
+        let signal = self.cancel.and_then(crate::sys::signals::stop_signal).unwrap_or(libc::SIGTERM);
         self.end_by(End::Interrupted { signal });
     }
 

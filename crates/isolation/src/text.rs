@@ -68,9 +68,9 @@ impl fmt::Display for OsText {
     }
 }
 
-/// Characters that turn the direction of what follows.
+/// Characters that turn the direction of what follows, or end a line.
 fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{2028}' | '\u{2029}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 impl From<&str> for OsText {

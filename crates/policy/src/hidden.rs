@@ -58,6 +58,7 @@ const BELOW: &[(&str, &str)] = &[
     (".composer", "auth.json"),
     (".git", "hooks"),
     (".git", "credentials"),
+    (".git", "FETCH_HEAD"),
     (".bundle", "config"),
 ];
 
@@ -67,11 +68,11 @@ const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", 
 /// Decides on one entry of a folder; `parent` is the name of that folder, empty at the top.
 pub fn is_secret(parent: &[u8], name: &[u8]) -> Hiding {
     let lower = name.to_ascii_lowercase();
-    if parent == b".git" && lower == b"config" {
+    if parent == b".git" && (lower == b"config" || lower == b"config.worktree") {
         return Hiding::GitConfig;
     }
     let is_listed = NAMES.iter().any(|n| lower == n.as_bytes());
-    let is_below = BELOW.iter().any(|(p, n)| parent.eq_ignore_ascii_case(p.as_bytes()) && lower == n.as_bytes());
+    let is_below = BELOW.iter().any(|(p, n)| parent.eq_ignore_ascii_case(p.as_bytes()) && lower.eq_ignore_ascii_case(n.as_bytes()));
     let is_ending = ENDINGS.iter().any(|e| lower.ends_with(e.as_bytes()));
     match is_listed || is_below || is_ending || lower.starts_with(b".env") || is_private_key(&lower) {
         true => Hiding::Hidden,

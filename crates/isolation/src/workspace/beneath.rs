@@ -1,4 +1,5 @@
-//! Reading a tree that a hostile program may have shaped: every path is opened beneath a folder's descriptor, and no link is followed.
+//! Reading a tree that a hostile program may have shaped: every path is opened beneath a folder's descriptor, no link is followed
+//! and no other file system is entered.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +22,7 @@ pub(super) enum Entry {
 
 /// Opens a path beneath `root`; `flags` are added to the safe ones.
 pub(super) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
     // A pipe must not make us wait, a terminal not become ours; for a mere handle the kernel refuses to be told so.
     let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK | OFlags::NOCTTY };
@@ -40,7 +41,7 @@ pub(super) fn read(root: BorrowedFd<'_>, path: &[u8], most: u64) -> Result<Entry
     let status = match stat(root, path) {
         Ok(status) => status,
         // ELOOP: a folder of the path is a link here, so the path itself is not here.
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Entry::Missing),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(Entry::Missing),
         Err(errno) => return Err(errno),
     };
     match FileType::from_raw_mode(status.st_mode) {

@@ -13,3 +13,6 @@ pub use export::{ArtifactSink, Export, ExportLimits, ExportRefusal, Exported, St
 pub use patch::{PatchRequest, PatchSummary, write_patch};
 pub use scan::{HiddenPath, Scan, ScanError, scan};
 pub use snapshot::{Copied, SnapshotError, copy_file, copy_tree};
+
+/// Is told how far long work is, in the work's own unit, and ends it by an error.
+pub type GoOn<'a> = dyn FnMut(u64) -> std::io::Result<()> + 'a;

@@ -11,14 +11,19 @@ mod text;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
+use super::GoOn;
 use super::beneath::{self, Entry};
 use crate::text::OsText;
+
+/// Names of one kind on the summary line; the rest are counted.
+const NAMED: usize = 40;
 
 /// What a patch is made from.
 #[derive(Debug)]
@@ -33,8 +38,10 @@ pub struct PatchRequest<'a> {
     pub hidden: &'a [OsText],
     /// Files that were shown in another form.
     pub replaced: &'a [(OsText, String)],
-    /// A changed file may be at most this long, bytes.
+    /// A changed file may be at most this long, and so may the patch, bytes.
     pub most_bytes: u64,
+    /// A file of the base that changed after this moment is not the one that the run saw.
+    pub since: Option<SystemTime>,
 }
 
 /// What the summary line says.
@@ -56,28 +63,41 @@ pub struct PatchSummary {
     pub refused: Vec<(OsText, String)>,
 }
 
-/// Writes the patch.
-pub fn write_patch(request: &PatchRequest<'_>) -> io::Result<(Vec<u8>, PatchSummary)> {
+/// Writes the patch. `go_on` is told the bytes written after each path, and can end the work.
+pub fn write_patch(request: &PatchRequest<'_>, go_on: &mut GoOn<'_>) -> io::Result<(Vec<u8>, PatchSummary)> {
     let base = open(request.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let ignores = Ignores::of(request.base);
     let mut summary = PatchSummary::default();
     let mut body = Vec::new();
     for (path, looked_into) in changes::changed_paths(request, base.as_fd())? {
+        go_on(body.len() as u64)?;
         let sides = looked_into.and_then(|()| side_by_side(request, base.as_fd(), &path));
         if is_same(request, base.as_fd(), &path, &sides) || is_left_out(request, &ignores, &path, &mut summary) {
             continue;
         }
-        match judge(&path, sides, request.most_bytes) {
+        match judge(request, base.as_fd(), &path, sides) {
             Ok((old, new)) => {
                 note(&path, &old, &new, &mut summary);
                 write_one(&path, &old, &new, &mut body)?;
             }
             Err(reason) => summary.refused.push((path.as_slice().into(), reason)),
         }
+        if body.len() as u64 > request.most_bytes {
+            return Err(io::Error::other(format!("is longer than the limit of {} bytes", request.most_bytes)));
+        }
     }
     let mut patch = summary.line().into_bytes();
     patch.extend(body);
     Ok((patch, summary))
+}
+
+/// True if the base's file was changed on the host after the run began: a patch against it would undo that change.
+fn is_newer(request: &PatchRequest<'_>, base: BorrowedFd<'_>, path: &[u8]) -> bool {
+    let changed = beneath::stat(base, path).ok().and_then(|status| {
+        let since_epoch = Duration::new(u64::try_from(status.st_ctime).ok()?, u32::try_from(status.st_ctime_nsec).ok()?);
+        UNIX_EPOCH.checked_add(since_epoch)
+    });
+    request.since.zip(changed).is_some_and(|(since, changed)| changed > since)
 }
 
 fn reason(errno: Errno, most: u64) -> String {
@@ -125,8 +145,16 @@ fn is_left_out(request: &PatchRequest<'_>, ignores: &Ignores, path: &[u8], summa
 }
 
 /// The two sides, if a patch can hold them and git takes it.
-fn judge(path: &[u8], sides: Result<(Entry, Entry), Errno>, most: u64) -> Result<(Entry, Entry), String> {
-    let (old, new) = sides.map_err(|errno| reason(errno, most))?;
+fn judge(
+    request: &PatchRequest<'_>,
+    base: BorrowedFd<'_>,
+    path: &[u8],
+    sides: Result<(Entry, Entry), Errno>,
+) -> Result<(Entry, Entry), String> {
+    let (old, new) = sides.map_err(|errno| reason(errno, request.most_bytes))?;
+    if is_newer(request, base, path) {
+        return Err("was changed on the host while the run went on".into());
+    }
     let is_either = |wanted: fn(&Entry) -> bool| wanted(&old) || wanted(&new);
     if is_either(|entry| matches!(entry, Entry::Special)) {
         return Err("is a socket, pipe or device".into());
@@ -155,32 +183,91 @@ fn note(path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) {
 /// Names whose content is run by opening, entering, building, testing or committing a folder.
 fn starts_programs(path: &[u8]) -> bool {
     const NAMES: &[&str] = &[
+        // shells, editors and debuggers
         ".envrc",
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".profile",
+        ".zshrc",
+        ".zshenv",
+        ".zprofile",
+        ".vimrc",
+        ".exrc",
+        ".nvimrc",
+        ".gdbinit",
+        ".lldbinit",
+        ".inputrc",
+        ".npmrc",
+        ".yarnrc",
+        ".yarnrc.yml",
+        // agents
         ".mcp.json",
+        "claude.md",
+        "agents.md",
+        "gemini.md",
+        ".cursorrules",
+        ".windsurfrules",
+        // git and its hooks
         ".gitattributes",
         ".gitmodules",
         ".gitconfig",
         ".pre-commit-config.yaml",
-        ".gitlab-ci.yml",
-        ".travis.yml",
-        ".bashrc",
-        ".profile",
-        ".zshrc",
-        ".npmrc",
-        "package.json",
-        "setup.py",
-        "conftest.py",
-        "sitecustomize.py",
-        "build.rs",
+        "lefthook.yml",
+        "lefthook.yaml",
+        ".lefthook.yml",
+        // builds, tests and services
         "makefile",
         "gnumakefile",
         "justfile",
-        "dockerfile",
-        "jenkinsfile",
+        "taskfile.yml",
+        "taskfile.yaml",
         "rakefile",
+        "gemfile",
         "cmakelists.txt",
-        "build.gradle",
+        "meson.build",
+        "configure",
+        "build.rs",
+        "cargo.toml",
+        "package.json",
+        "gulpfile.js",
+        "gruntfile.js",
+        "binding.gyp",
+        "setup.py",
+        "setup.cfg",
+        "conftest.py",
+        "sitecustomize.py",
+        "usercustomize.py",
         "pyproject.toml",
+        "tox.ini",
+        "noxfile.py",
+        "pytest.ini",
+        "pom.xml",
+        "build.gradle",
+        "build.gradle.kts",
+        "settings.gradle",
+        "settings.gradle.kts",
+        "gradlew",
+        "mvnw",
+        "flake.nix",
+        "shell.nix",
+        "default.nix",
+        "build.zig",
+        "build",
+        "build.bazel",
+        "workspace.bazel",
+        "dockerfile",
+        "containerfile",
+        "docker-compose.yml",
+        "docker-compose.yaml",
+        "compose.yml",
+        "compose.yaml",
+        "jenkinsfile",
+        ".gitlab-ci.yml",
+        ".travis.yml",
+        "azure-pipelines.yml",
+        "vagrantfile",
+        "procfile",
     ];
     const FOLDERS: &[&str] = &[
         ".vscode",
@@ -192,32 +279,53 @@ fn starts_programs(path: &[u8]) -> bool {
         ".husky",
         ".githooks",
         ".github",
+        ".gitlab",
         ".circleci",
         ".cargo",
+        ".config",
         "hooks",
+        ".yarn",
+    ];
+    const ENDINGS: &[&str] = &[".pth", ".mk", ".code-workspace", ".desktop", ".service"];
+    const BEGINNINGS: &[&str] = &[
+        "vite.config.",
+        "webpack.config.",
+        "rollup.config.",
+        "jest.config.",
+        "vitest.config.",
+        "babel.config.",
+        "eslint.config.",
+        ".eslintrc",
     ];
     let parts: Vec<String> = path.split(|b| *b == b'/').map(|part| String::from_utf8_lossy(part).to_lowercase()).collect();
     let Some((name, folders)) = parts.split_last() else { return false };
-    NAMES.contains(&name.as_str()) || folders.iter().any(|folder| FOLDERS.contains(&folder.as_str()))
+    NAMES.contains(&name.as_str())
+        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+        || folders.iter().any(|folder| FOLDERS.contains(&folder.as_str()))
 }
 
 impl PatchSummary {
-    /// One line, names escaped, that git takes for a comment.
+    /// One line that git takes for a comment. Names are quoted where they hold anything that could be taken for the line's own words.
     fn line(&self) -> String {
-        let list = |what: &str, names: &[OsText]| match names {
-            [] => String::new(),
-            names => format!("; {what}: {}", names.iter().map(OsText::to_string).collect::<Vec<_>>().join(", ")),
+        let list = |what: &str, names: &[OsText]| match names.len() {
+            0 => String::new(),
+            count => {
+                let named: Vec<String> = names.iter().take(NAMED).map(text::plain_or_quoted).collect();
+                let more = if count > NAMED { format!(", and {} more", count - NAMED) } else { String::new() };
+                format!("; {what}: {}{more}", named.join(", "))
+            }
         };
         let count = |what: &str, number: u64| if number > 0 { format!("; {what}: {number}") } else { String::new() };
         let refused: Vec<OsText> = self.refused.iter().map(|(path, _)| path.clone()).collect();
         format!(
             "ringfence changes: {} paths{}{}{}{}{}{}\n",
             self.changed,
-            list("links", &self.links),
-            list("mode changes", &self.modes),
-            list("start programs", &self.starts_programs),
             count("ignored and left out", self.ignored),
             count("in .git and left out", self.in_git),
+            list("start programs", &self.starts_programs),
+            list("links", &self.links),
+            list("mode changes", &self.modes),
             list("refused", &refused),
         )
     }

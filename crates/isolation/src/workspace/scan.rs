@@ -3,17 +3,23 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_policy::{Hiding, WorkspacePath, is_secret};
+use rustix::fs::{Mode, OFlags, open};
 use sha2::{Digest, Sha256};
 
-use super::git_config;
+use super::beneath::{self, Entry};
+use super::{GoOn, git_config};
 use crate::compile::Veil;
 use crate::image::hex;
 use crate::text::OsText;
+
+/// A repository's settings are not longer than this, bytes.
+const LONGEST_SETTINGS: u64 = 1 << 20;
 
 /// Why a folder cannot become a view.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +60,11 @@ pub struct Scan {
     pub listing_sha256: String,
 }
 
-/// Scans `root`. Paths in `reveal` are shown although their name says that they hold secrets. `progress` is told the number of files now and then.
-pub fn scan(root: &Path, reveal: &[WorkspacePath], progress: &mut dyn FnMut(u64)) -> Result<Scan, ScanError> {
-    let mut scanner = Scanner { root, reveal, scan: Scan::default(), digest: Sha256::new(), progress };
+/// Scans `root`. Paths in `reveal` are shown although their name says that they hold secrets. `go_on` is told the number of files now and then,
+/// and can end the scan.
+pub fn scan(root: &Path, reveal: &[WorkspacePath], go_on: &mut GoOn<'_>) -> Result<Scan, ScanError> {
     let meta = fs::metadata(root).map_err(|source| ScanError { path: root.to_owned(), source })?;
+    let mut scanner = Scanner { root, device: meta.dev(), reveal, scan: Scan::default(), digest: Sha256::new(), go_on };
     scanner.own(&meta);
     scanner.folder(Path::new(""))?;
     scanner.scan.listing_sha256 = hex(&scanner.digest.finalize());
@@ -66,10 +73,11 @@ pub fn scan(root: &Path, reveal: &[WorkspacePath], progress: &mut dyn FnMut(u64)
 
 struct Scanner<'a> {
     root: &'a Path,
+    device: u64,
     reveal: &'a [WorkspacePath],
     scan: Scan,
     digest: Sha256,
-    progress: &'a mut dyn FnMut(u64),
+    go_on: &'a mut GoOn<'a>,
 }
 
 impl Scanner<'_> {
@@ -98,6 +106,8 @@ impl Scanner<'_> {
         let is_revealed = path.to_str().is_some_and(|p| self.reveal.iter().any(|r| r.as_str() == p));
         match is_secret(parent, name) {
             _ if !is_plain => Verdict::Hide("a socket, pipe or device"),
+            // The view is of one file system; what another one shows here, it would not.
+            _ if meta.dev() != self.device => Verdict::Hide("another file system is mounted here"),
             Hiding::GitConfig if !meta.is_file() => Verdict::Hide("a repository's settings that are not a plain file"),
             Hiding::Hidden if !is_revealed => Verdict::Hide("may hold secrets"),
             _ if !self.is_readable(path, meta) => Verdict::Hide("cannot be read"),
@@ -119,11 +129,20 @@ impl Scanner<'_> {
     }
 
     fn replace(&mut self, path: &Path) -> Result<(), ScanError> {
-        let text = fs::read(self.root.join(path)).map_err(|source| ScanError { path: path.to_owned(), source })?;
+        let text = self.read_settings(path).map_err(|source| ScanError { path: path.to_owned(), source })?;
         let harmless = git_config::harmless(&String::from_utf8_lossy(&text));
         self.note(path, "config", harmless.as_bytes());
         self.scan.veil.replaced.push((OsText::from(path.as_os_str().as_bytes()), harmless));
         Ok(())
+    }
+
+    /// Whoever owns the folder may put a link in the file's place meanwhile: none is followed.
+    fn read_settings(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        let root = open(self.root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        match beneath::read(root.as_fd(), path.as_os_str().as_bytes(), LONGEST_SETTINGS)? {
+            Entry::File { bytes, .. } => Ok(bytes),
+            Entry::Missing | Entry::Link { .. } | Entry::Folder | Entry::Special => Err(std::io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn show(&mut self, path: &Path, meta: &fs::Metadata) -> Result<(), ScanError> {
@@ -133,8 +152,8 @@ impl Scanner<'_> {
             return self.folder(path);
         }
         self.scan.files += 1;
-        if self.scan.files % 1024 == 0 {
-            (self.progress)(self.scan.files);
+        if self.scan.files % 256 == 0 {
+            (self.go_on)(self.scan.files).map_err(|source| ScanError { path: path.to_owned(), source })?;
         }
         if meta.is_symlink() {
             let target = fs::read_link(self.root.join(path)).map_err(|source| ScanError { path: path.to_owned(), source })?;

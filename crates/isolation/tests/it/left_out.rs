@@ -16,8 +16,9 @@ const LIMIT: u64 = 1 << 20;
 /// The patch of a room with things hidden or shown in another form.
 fn veiled(room: &Room, hidden: &[OsText], replaced: &[(OsText, String)]) -> (Vec<u8>, PatchSummary) {
     let (base, workspace) = (room.base(), tree::open(&room.workspace()));
-    let request = PatchRequest { base: &base, workspace: workspace.as_fd(), changes: None, hidden, replaced, most_bytes: LIMIT };
-    write_patch(&request).unwrap()
+    let request =
+        PatchRequest { base: &base, workspace: workspace.as_fd(), changes: None, hidden, replaced, most_bytes: LIMIT, since: None };
+    write_patch(&request, &mut |_| Ok(())).unwrap()
 }
 
 fn plain(room: &Room) -> (Vec<u8>, PatchSummary) {

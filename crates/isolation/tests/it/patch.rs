@@ -51,8 +51,9 @@ impl Room {
             hidden: &[],
             replaced: &[],
             most_bytes: 64 << 20,
+            since: None,
         };
-        write_patch(&request).unwrap()
+        write_patch(&request, &mut |_| Ok(())).unwrap()
     }
 
     /// What git makes of the patch on a copy of `base`, or what it says.

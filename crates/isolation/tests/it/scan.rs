@@ -14,7 +14,7 @@ use crate::tree::{self, Node, at, file, link, program, tree};
 
 fn scanned(folder: &Path, reveal: &[&str]) -> Scan {
     let reveal: Vec<_> = reveal.iter().map(|path| path.parse().unwrap()).collect();
-    scan(folder, &reveal, &mut |_| {}).unwrap()
+    scan(folder, &reveal, &mut |_| Ok(())).unwrap()
 }
 
 fn hidden(folder: &Path, reveal: &[&str]) -> Vec<HiddenPath> {
@@ -147,7 +147,7 @@ fn what_cannot_be_read_is_hidden() {
 #[test]
 fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     let room = TempDir::new().unwrap();
-    let error = scan(&room.path().join("missing"), &[], &mut |_| {}).unwrap_err();
+    let error = scan(&room.path().join("missing"), &[], &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.to_string(), format!("reading `{}/missing`: No such file or directory (os error 2)", room.path().display()));
 }
 
@@ -374,6 +374,10 @@ fn progress_is_told_in_thousands() {
     let room = TempDir::new().unwrap();
     (0..2500).for_each(|number| fs::write(at(room.path(), number.to_string()), "").unwrap());
     let mut told = Vec::new();
-    let found = scan(room.path(), &[], &mut |files| told.push(files)).unwrap();
+    let found = scan(room.path(), &[], &mut |files| {
+        told.push(files);
+        Ok(())
+    })
+    .unwrap();
     assert_eq!((told, found.files), (vec![1024, 2048], 2500));
 }

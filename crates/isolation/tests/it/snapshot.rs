@@ -22,7 +22,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn copied(from: &Path, to: &Path) -> Result<Copied, String> {
-    copy_file(from, to, own(), &mut |_| {}).map_err(|error| error.to_string())
+    copy_file(from, to, own(), &mut |_| Ok(())).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -33,7 +33,11 @@ fn a_file_is_hashed_as_it_is_copied() {
     fs::write(&from, &bytes).unwrap();
     fs::set_permissions(&from, fs::Permissions::from_mode(0o4777)).unwrap();
     let mut told = 0;
-    let copied = copy_file(&from, &to, own(), &mut |bytes| told += bytes).unwrap();
+    let copied = copy_file(&from, &to, own(), &mut |bytes| {
+        told += bytes;
+        Ok(())
+    })
+    .unwrap();
     assert_eq!(copied, Copied { bytes: 700_000, sha256: hex(&bytes) });
     assert_eq!((told, fs::read(&to).unwrap()), (700_000, bytes));
     assert_eq!(fs::metadata(&to).unwrap().mode() & 0o7333, 0, "readable and nothing more");
@@ -48,7 +52,7 @@ fn what_is_not_a_file_is_not_copied_and_nothing_waits() {
     symlink("pipe", path("link")).unwrap();
     for name in ["pipe", "folder", "link"] {
         let from = path(name);
-        let error = copy_file(&from, &path("to"), own(), &mut |_| {}).unwrap_err();
+        let error = copy_file(&from, &path("to"), own(), &mut |_| Ok(())).unwrap_err();
         assert!(matches!(&error, SnapshotError::Kind(kind) if *kind == from), "{error}");
         assert_eq!(error.to_string(), format!("`{}` is neither a regular file nor a folder", from.display()));
     }
@@ -87,8 +91,8 @@ fn a_tree_is_copied_but_for_what_is_hidden() {
     all.extend(tree([(".env", file("SECRET=1\n")), ("folder/.aws/credentials", file("secret")), ("folder/pipe", Node::Special)]));
     tree::write(&all, &from);
     fs::create_dir(from.join("nothing-in-it")).unwrap();
-    let veil = scan(&from, &[], &mut |_| {}).unwrap().veil;
-    copy_tree(&from, &to, &veil, own()).unwrap();
+    let veil = scan(&from, &[], &mut |_| Ok(())).unwrap().veil;
+    copy_tree(&from, &to, &veil, own(), &mut |_| Ok(())).unwrap();
     assert_eq!(tree::read(&to), shown);
     assert!(to.join("nothing-in-it").is_dir() && !to.join("folder/.aws").exists());
 }
@@ -100,7 +104,7 @@ fn a_copy_keeps_modes_and_times_but_not_setuid() {
     let modes = [("plain", 0o640, 0o640), ("program", 0o4755, 0o755), ("sticky", 0o3700, 0o700), ("read-only", 0o444, 0o444)];
     tree::write(&tree(modes.map(|(name, ..)| (name, file(name)))), &from);
     modes.iter().for_each(|(name, mode, _)| fs::set_permissions(from.join(name), fs::Permissions::from_mode(*mode)).unwrap());
-    copy_tree(&from, &to, &Veil::default(), own()).unwrap();
+    copy_tree(&from, &to, &Veil::default(), own(), &mut |_| Ok(())).unwrap();
     for (name, _, mode) in modes {
         let (old, new) = (fs::metadata(from.join(name)).unwrap(), fs::metadata(to.join(name)).unwrap());
         assert_eq!((new.mode() & 0o7777, new.mtime(), new.mtime_nsec()), (mode, old.mtime(), old.mtime_nsec()), "{name}");
@@ -120,7 +124,7 @@ fn a_folder_that_is_closed_for_writing_is_copied_with_what_is_in_it() {
         closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap());
     };
     close(&from, 0o555);
-    let done = copy_tree(&from, &to, &Veil::default(), own()).map_err(|error| error.to_string());
+    let done = copy_tree(&from, &to, &Veil::default(), own(), &mut |_| Ok(())).map_err(|error| error.to_string());
     let mode = |name: &str| fs::metadata(to.join(name)).map(|meta| (meta.mode() & 0o7777, meta.mtime())).ok();
     let meta = fs::metadata(from.join("closed")).unwrap();
     let (found, expected) = (["closed", "closed/inner"].map(mode), [Some((0o555, meta.mtime())); 2]);
@@ -135,9 +139,9 @@ fn a_scan_of_a_copy_shows_what_a_scan_of_the_folder_shows() {
     let room = TempDir::new().unwrap();
     let (from, to) = (room.path().join("from"), room.path().join("to"));
     tree::write(&tree([("a/b", file("b\n")), ("c", program("c\n")), ("d", link("c")), (".env", file("x"))]), &from);
-    let before = scan(&from, &[], &mut |_| {}).unwrap();
-    copy_tree(&from, &to, &before.veil, own()).unwrap();
-    let after = scan(&to, &[], &mut |_| {}).unwrap();
+    let before = scan(&from, &[], &mut |_| Ok(())).unwrap();
+    copy_tree(&from, &to, &before.veil, own(), &mut |_| Ok(())).unwrap();
+    let after = scan(&to, &[], &mut |_| Ok(())).unwrap();
     assert_eq!((after.listing_sha256, after.files, after.bytes), (before.listing_sha256, before.files, before.bytes));
     assert_eq!(after.hidden, []);
 }

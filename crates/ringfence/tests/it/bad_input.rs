@@ -70,7 +70,8 @@ fn the_whole_home_is_no_project_and_neither_is_the_record() {
         let home = place.path("nobody-home");
         assert_refused(&place, &run(&place, &["--project", home.to_str().unwrap()]), "holds a whole home");
         assert_refused(&place, &run(&place, &["--input", home.to_str().unwrap()]), "holds a whole home");
-        assert_refused(&place, &run(&place, &["--project", place.home().to_str().unwrap()]), "holds a whole home");
+        assert_refused(&place, &run(&place, &["--project", place.home().to_str().unwrap()]), "is part of the record");
+        assert_refused(&place, &run(&place, &["--project", place.path("").to_str().unwrap()]), "holds a whole home or more");
         let keys = place.home().join("keys");
         assert_refused(&place, &run(&place, &["--project", keys.to_str().unwrap()]), "is part of the record");
         assert_refused(&place, &run(&place, &["--input", keys.join("evidence.key").to_str().unwrap()]), "is part of the record");

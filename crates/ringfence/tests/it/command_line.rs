@@ -199,3 +199,39 @@ fn first_use_writes_a_ceiling_without_open_packages_and_wildcards() {
     let (report, _) = place.report(&["--profile", "scratch"], &["true"]);
     assert_eq!(report["end"]["layer"], "ceiling");
 }
+
+/// A caller that does not read must not stop the supervisor from holding limits.
+#[test]
+fn a_reader_that_sleeps_does_not_suspend_the_limits() {
+    for place in Place::each() {
+        let spin = "import os, sys\nwhile True: os.write(1, b'x' * 65536)";
+        let line = format!(
+            "{} run --limit wall=1s --limit output=4MiB -- python3 -c {spin:?} 2>err | sleep 4; echo ${{PIPESTATUS[0]}}",
+            binary().display()
+        );
+        let begun = std::time::Instant::now();
+        let child = place.command("/bin/bash").args(["-c", &line]).spawn().unwrap();
+        crate::support::eventually("the end of the program", || {
+            begun.elapsed().as_millis() > 1200 && crate::support::processes_of("python3", "65536").is_empty()
+        });
+        assert!(begun.elapsed().as_secs() < 4, "the program outlived its limit by {:?}", begun.elapsed());
+        child.wait_with_output().unwrap();
+    }
+}
+
+#[test]
+fn a_full_device_behind_standard_output_is_a_failure() {
+    for place in Place::each() {
+        let line = format!("{} run --quiet -- echo hi > /dev/full", binary().display());
+        let outcome = outcome(place.command("/bin/bash").args(["-c", &line]).output().unwrap());
+        assert_eq!(outcome.status, 125, "{outcome:?}");
+    }
+}
+
+#[test]
+fn the_streams_can_be_opened_by_name() {
+    for place in Place::each() {
+        let outcome = place.bash(&["--quiet"], "echo out > /dev/stdout; echo err > /dev/stderr; cat /dev/stdin");
+        assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"), "{:?}", place.user);
+    }
+}

@@ -66,3 +66,23 @@ fn a_sweep_leaves_the_runs_of_living_processes_alone() {
         place.assert_clean();
     }
 }
+
+#[test]
+fn one_damaged_record_is_put_aside_and_stops_nobody() {
+    for place in Place::each() {
+        let mut child = place.command(binary()).args(["run", "--", "sleep", "73.5"]).stderr(std::process::Stdio::null()).spawn().unwrap();
+        eventually("start of the sleeper", || sleepers("73.5").len() == 1);
+        kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
+        child.wait().unwrap();
+        let run = std::fs::read_dir(place.home().join("live")).unwrap().next().unwrap().unwrap().file_name();
+        let events = place.home().join("runs").join(&run).join("events.jsonl");
+        let mut text = std::fs::read_to_string(&events).unwrap();
+        text.push_str("garbage\n");
+        std::fs::write(&events, text).unwrap();
+        let next = place.ringfence(&["run", "--", "true"]);
+        assert!(next.status == 0 && next.stderr.contains("does not read"), "{next:?}");
+        assert!(place.home().join("damaged").join(&run).exists() && events.exists());
+        let after = place.ringfence(&["run", "--", "true"]);
+        assert!(after.status == 0 && !after.stderr.contains("does not read"), "{after:?}");
+    }
+}

@@ -187,7 +187,7 @@ fn a_lost_or_damaged_index_is_made_anew() {
         }
         assert_eq!(listed(&place), before);
     }
-    let aside = fs::read_dir(place.home()).unwrap().flatten().filter(|e| e.file_name().to_string_lossy().contains("damaged")).count();
+    let aside = fs::read_dir(place.home()).unwrap().flatten().filter(|e| e.file_name().to_string_lossy().contains("damaged-")).count();
     assert_eq!(aside, 1);
 }
 

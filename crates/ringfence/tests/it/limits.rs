@@ -187,3 +187,16 @@ fn a_grade_that_cannot_be_had_is_refused() {
         assert!(!has_cgroup || events.contains("\"memory\":\"kernel\""), "{events}");
     }
 }
+
+/// What a program might hide from a supervisor that sums: children that nobody waits for, and shared memory that is not resident.
+#[test]
+fn watched_limits_see_through_hiding() {
+    for place in Place::each() {
+        let children = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n if os.fork() == 0:\n  end = time.process_time() + 0.5\n  while time.process_time() < end: pass\n  os._exit(0)\n time.sleep(0.55)";
+        let (report, status) = python(&place, &["--limit", "cpu=1500ms", "--limit", "wall=20s"], children);
+        assert_eq!((&report["end"], status), (&limit("cpu"), 124), "{:?} {report}", place.user);
+        let shared = "import mmap, time\nheld = []\nfor i in range(12):\n m = mmap.mmap(-1, 16 << 20); m.write(b'x' * (16 << 20)); m.madvise(mmap.MADV_DONTNEED); held.append(m); time.sleep(0.05)\ntime.sleep(3)\nprint('HELD')";
+        let (report, _) = python(&place, &["--limit", "memory=96MiB"], shared);
+        assert_eq!(report["end"], limit("memory"), "{:?} {report}", place.user);
+    }
+}

@@ -194,3 +194,62 @@ fn listing(folder: &Path) -> Vec<(String, u32, Vec<u8>)> {
     found.sort();
     found
 }
+
+/// The view is live: what a person changes meanwhile must not be undone by the patch.
+#[test]
+fn a_file_that_changed_on_the_host_meanwhile_is_refused_and_not_undone() {
+    for place in Place::each() {
+        place.write("p/both", "1\n2\n3\n");
+        place.write("p/mine", "a\n");
+        let script = "sed -i s/1/one/ both; echo b >> mine; echo READY; sleep 1.5";
+        let mut command = place.command(crate::support::binary());
+        command.args(["run", "--project", "p", "--export", "changes.patch", "--out", "out", "--", "bash", "-c", script]);
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut ready = [0u8; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        place.write("p/both", "1\n2\n3 by a person\n");
+        let outcome = outcome(child.wait_with_output().unwrap());
+        let patch = fs::read_to_string(place.path("out/changes.patch")).unwrap();
+        assert_eq!(outcome.status, 123, "{outcome:?}");
+        assert!(outcome.stderr.contains("both: left out of changes.patch: was changed on the host while the run went on"), "{outcome:?}");
+        assert!(patch.contains("+++ b/mine") && !patch.contains("b/both"), "{patch}");
+    }
+}
+
+/// Whoever owns a project may swap a file for a link while root copies it.
+#[test]
+fn a_link_that_is_swapped_in_while_a_project_is_copied_is_not_followed() {
+    for place in Place::each().into_iter().filter(|p| is_root() && p.user == crate::support::User::Root) {
+        let secret = place.write("secret", "CANARY\n");
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        place.write("p/k", "harmless\n");
+        std::os::unix::fs::symlink(&secret, place.path("p/l")).unwrap();
+        chown(place.write("p/other", "x"), Some(12_345), Some(12_345)).unwrap();
+        let (k, l) = (place.path("p/k"), place.path("p/l"));
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(3);
+        let swapper = std::thread::spawn(move || {
+            while std::time::Instant::now() < until {
+                rustix::fs::renameat_with(rustix::fs::CWD, &k, rustix::fs::CWD, &l, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        while std::time::Instant::now() < until {
+            let outcome = place.bash(&["--quiet", "--project", "p"], "cat k l 2>/dev/null; true");
+            assert!(!outcome.stdout.contains("CANARY"), "{outcome:?}");
+        }
+        swapper.join().unwrap();
+    }
+}
+
+#[test]
+fn the_program_cannot_pass_off_a_patch_of_its_own() {
+    for place in Place::each() {
+        place.write("p/f", "1\n");
+        let (report, status) = place.report(
+            &["--project", "p", "--export", "*", "--export", "changes.patch", "--out", "out"],
+            &["bash", "-c", "echo 2 >> f; echo FORGED > changes.patch"],
+        );
+        let patch = fs::read_to_string(place.path("out/changes.patch")).unwrap();
+        assert!(patch.starts_with("ringfence changes:") && patch.contains("+++ b/f"), "{patch}");
+        assert_eq!((report["refusals"][0]["path"].as_str(), status), (Some("changes.patch"), 123));
+    }
+}

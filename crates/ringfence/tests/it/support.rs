@@ -188,3 +188,14 @@ pub(crate) fn eventually(what: &str, fact: impl Fn() -> bool) {
     }
     panic!("{what} did not come true");
 }
+
+/// Processes whose program is `name` and whose command line holds `mark`.
+pub(crate) fn processes_of(name: &str, mark: &str) -> Vec<String> {
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().into_string().ok());
+    pids.filter(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.split('\0').next().is_some_and(|program| program.ends_with(name)) && line.contains(mark)
+    })
+    .collect()
+}

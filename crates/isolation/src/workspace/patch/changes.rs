@@ -63,7 +63,7 @@ fn is_opaque(folder: &OwnedFd) -> bool {
 fn collect_tree(root: BorrowedFd<'_>, folder: &[u8], paths: &mut Paths) -> Result<(), Errno> {
     let entries = match beneath::open(root, folder, OFlags::RDONLY | OFlags::DIRECTORY) {
         Ok(open) => beneath::list(&open)?,
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(()),
         Err(errno) => return Err(errno),
     };
     for (name, kind) in entries {

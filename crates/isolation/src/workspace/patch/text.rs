@@ -8,11 +8,15 @@ use sha1::{Digest, Sha1};
 use super::super::beneath::Entry;
 use super::super::binary::literal;
 use crate::image::hex;
+use crate::text::OsText;
 
 /// Unchanged lines around a change.
 const CONTEXT: u32 = 3;
 /// A NUL byte this early makes a file binary, as git decides.
 const PROBED: usize = 8000;
+
+/// A longer file is written as binary: nobody reads its lines, and comparing them takes many times its size.
+const LONGEST_TEXT: usize = 4 << 20;
 
 /// The mode that git records.
 pub(super) fn mode(entry: &Entry) -> Option<u32> {
@@ -91,8 +95,18 @@ fn quoted(side: &str, path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A name as it is if it is made of what no list or sentence is made of, else in quotes.
+pub(super) fn plain_or_quoted(name: &OsText) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-/+@%~".contains(byte);
+    let quoted = quoted("", name.as_bytes());
+    match name.as_bytes().iter().all(is_plain) || quoted.starts_with(b"\"") {
+        true => String::from_utf8_lossy(&quoted).into_owned(),
+        false => format!("\"{}\"", String::from_utf8_lossy(&quoted)),
+    }
+}
+
 fn is_binary(bytes: &[u8]) -> bool {
-    bytes[..bytes.len().min(PROBED)].contains(&0)
+    bytes.len() > LONGEST_TEXT || bytes[..bytes.len().min(PROBED)].contains(&0)
 }
 
 /// The id of a blob, as git computes it; zeros for nothing.
@@ -117,6 +131,9 @@ struct Hunk {
 }
 
 fn write_hunks(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
+    if before.is_empty() || after.is_empty() {
+        return write_whole(before, after, out);
+    }
     let input = InternedInput::new(byte_lines(before), byte_lines(after));
     let mut diff = Diff::compute(Algorithm::Histogram, &input);
     diff.postprocess_no_heuristic(&input);
@@ -132,6 +149,15 @@ fn write_hunks(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
         }
         put(b' ', &old[at as usize..hunk.before.end as usize], out);
     }
+}
+
+/// A file that is made or emptied: there is nothing to compare.
+fn write_whole(before: &[u8], after: &[u8], out: &mut Vec<u8>) {
+    let (old, new) = (lines(before), lines(after));
+    let all = |lines: &[&[u8]]| span(&(0..lines.len() as u32));
+    out.extend(format!("@@ -{} +{} @@\n", all(&old), all(&new)).into_bytes());
+    put(b'-', &old, out);
+    put(b'+', &new, out);
 }
 
 fn group(changes: impl Iterator<Item = imara_diff::Hunk>, old: u32) -> Vec<Hunk> {
