@@ -37,7 +37,7 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
         profile: request.profile.profile.name.to_string(),
         profile_digest: request.profile.digest(),
         ceiling_digest: settings.digest,
-        ask: ask_of(request),
+        ask: Box::new(ask_of(request)),
         commands: vec![masked(&request.command, &request.known_secrets)],
     })
 }

@@ -27,7 +27,7 @@ pub enum Event {
         /// Digest of the ceiling's text.
         ceiling_digest: Digest,
         /// What was asked.
-        ask: Ask,
+        ask: Box<Ask>,
         /// Which commands, in order; values equal to a known secret are masked.
         commands: Vec<Vec<String>>,
     },

@@ -1,4 +1,4 @@
-//! A sandbox as data: what is mounted where, which ids, which limits, which filter. [`compile`](crate::compile) decides it, `--explain` prints
+//! A sandbox as data: what is mounted where, which ids, which limits, which filter. [`compile`](crate::compile()) decides it, `--explain` prints
 //! it, and one loop inside the sandbox performs it.
 
 use std::fmt;

@@ -44,7 +44,7 @@ impl Watch {
     /// Looks at every process of the tree.
     pub(crate) fn look(&mut self) -> TreeUsage {
         let members = members(self.root);
-        if self.looks % MAPPINGS_EVERY == 0 {
+        if self.looks.is_multiple_of(MAPPINGS_EVERY) {
             self.nameless_bytes = nameless_shared_bytes(&members);
         }
         self.looks = self.looks.wrapping_add(1);

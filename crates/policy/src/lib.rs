@@ -1,7 +1,7 @@
 //! What may a run do?
 //!
 //! Policy is an algebra of three bounds and an ask. The operator's *ceiling*, the class of work's *profile* and the *agent* each bound a run;
-//! their [`meet`](Capabilities::meet) is what may be asked for at most. The *ask* then names what one run wants, and [`resolve`] answers with a
+//! their [`meet`](Capabilities::meet) is what may be asked for at most. The *ask* then names what one run wants, and [`resolve()`] answers with a
 //! [`Grant`] or a [`Refusal`] that says which rule refused, which layer set it and what would allow it.
 //!
 //! This crate is pure: it reads no file, knows no kernel and starts nothing. It can be printed, compared and tested alone.

@@ -140,7 +140,7 @@ impl LimitKey {
     pub fn show(self, value: u64) -> String {
         match self.unit() {
             Unit::Count => value.to_string(),
-            Unit::MilliCpus if value % 1000 == 0 => (value / 1000).to_string(),
+            Unit::MilliCpus if value.is_multiple_of(1000) => (value / 1000).to_string(),
             Unit::MilliCpus => format!("{}", value as f64 / 1000.0),
             Unit::Millis => largest(value, &[("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)]),
             Unit::Bytes => largest(value, &[("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)]),
@@ -178,7 +178,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 
 /// The value in the largest unit that divides it.
 fn largest(value: u64, units: &[(&str, u64)]) -> String {
-    let fitting = units.iter().find(|(_, factor)| value > 0 && value % factor == 0);
+    let fitting = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
     let (name, factor) = fitting.or(units.last()).copied().unwrap_or(("", 1));
     format!("{} {name}", value / factor)
 }

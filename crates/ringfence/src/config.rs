@@ -1,4 +1,5 @@
 //! The one place that reads this process's environment.
+#![allow(clippy::disallowed_methods, reason = "this is the place")]
 
 use std::env;
 use std::path::PathBuf;

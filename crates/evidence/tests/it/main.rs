@@ -1,4 +1,5 @@
 //! Evidence as a stranger with the public key sees it: untouched it verifies, and any change is found.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 use proptest::prelude::*;
 use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, read_chain, verify};

@@ -38,7 +38,7 @@ pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     for call in [SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr] {
         add(&[call], kept_to_itself(spec, vec![is(0, 0)]));
     }
-    add(&[SYS_setpriority], kept_to_itself(spec, vec![is(0, PRIO_PROCESS as u32), is(1, 0)]));
+    add(&[SYS_setpriority], kept_to_itself(spec, vec![is(0, PRIO_PROCESS), is(1, 0)]));
     add(&[SYS_ioprio_set], kept_to_itself(spec, vec![is(0, IOPRIO_WHO_PROCESS), is(1, 0)]));
     rules
 }

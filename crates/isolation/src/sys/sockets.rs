@@ -15,6 +15,9 @@ pub(crate) const MOST_DESCRIPTORS: usize = 64;
 /// The most bytes in one message.
 pub(crate) const MOST_BYTES: usize = 16 << 10;
 
+/// What was received: bytes, and the descriptors that came with them.
+pub(crate) type Message = (Vec<u8>, Vec<OwnedFd>);
+
 /// Sends one message.
 pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -26,7 +29,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[Borrowed
 }
 
 /// Receives one message; `None` at the end of the conversation.
-pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Vec<u8>, Vec<OwnedFd>)>, Errno> {
+pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Message>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; MOST_BYTES];

@@ -152,7 +152,7 @@ impl Scanner<'_> {
             return self.folder(path);
         }
         self.scan.files += 1;
-        if self.scan.files % 256 == 0 {
+        if self.scan.files.is_multiple_of(256) {
             (self.go_on)(self.scan.files).map_err(|source| ScanError { path: path.to_owned(), source })?;
         }
         if meta.is_symlink() {

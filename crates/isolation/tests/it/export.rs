@@ -281,7 +281,7 @@ fn a_file_that_was_named_twice_leaves_once() {
 fn a_file_that_cannot_be_read_is_refused_alone() {
     let room = TempDir::new().unwrap();
     tree::write(&tree([("a", file("a")), ("b", file("b"))]), room.path());
-    fs::set_permissions(room.path().join("a"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(room.path().join("a"), fs::Permissions::from_mode(0o0)).unwrap();
     let expected = match fs::read(room.path().join("a")) {
         // Root reads what nobody may read.
         Ok(_) => taken([artifact("a", "a"), artifact("b", "b")]),

@@ -200,8 +200,8 @@ fn what_cannot_be_read_is_refused_alone() {
     let base = tree([("a", file("a\n")), ("folder/b", file("b\n"))]);
     let room = Room::new(&base, &tree([("a", file("x\n")), ("c", file("c\n")), ("folder/b", file("b\n"))]));
     let (secret, folder) = (room.workspace().join("a"), room.workspace().join("folder"));
-    fs::set_permissions(&secret, fs::Permissions::from_mode(0)).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o0)).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o0)).unwrap();
     let expected = match fs::read_dir(&folder) {
         // Root reads what nobody may read.
         Ok(_) => PatchSummary { changed: 2, ..PatchSummary::default() },

@@ -45,6 +45,9 @@ fn harmless(text: &str) -> String {
     text.clone()
 }
 
+/// What is done to a file, and in words.
+type Act = (&'static str, fn(&Path));
+
 #[test]
 fn hidden_names_are_listed_with_reasons() {
     let room = TempDir::new().unwrap();
@@ -133,7 +136,7 @@ fn what_cannot_be_read_is_hidden() {
     let paths = [".git/config", "file", "folder/inner", "shown"];
     tree::write(&tree(paths.map(|path| (path, file("x")))), room.path());
     let closed = [".git/config", "file", "folder"].map(|path| room.path().join(path));
-    closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap());
+    closed.iter().for_each(|path| fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap());
     let expected = match fs::read(&closed[1]) {
         // Root reads what nobody may read.
         Ok(_) => Vec::new(),
@@ -306,7 +309,7 @@ fn rewrite(path: &Path, bytes: &str) {
 
 #[test]
 fn the_identity_changes_with_what_is_shown() {
-    let acts: &[(&str, fn(&Path))] = &[
+    let acts: &[Act] = &[
         ("a size", |room| rewrite(&room.join("a"), "aa\n")),
         ("a time", |room| set_time(&room.join("a"), 1000)),
         ("a mode", |room| fs::set_permissions(room.join("a"), fs::Permissions::from_mode(0o755)).unwrap()),
@@ -334,7 +337,7 @@ fn the_identity_changes_with_what_is_shown() {
 
 #[test]
 fn the_identity_stays_while_nothing_shown_changes() {
-    let acts: &[(&str, fn(&Path))] = &[
+    let acts: &[Act] = &[
         ("nothing", |_| {}),
         ("a look", |room| drop(fs::read(room.join("a")).unwrap())),
         ("a secret", |room| fs::write(room.join(".env"), "OTHER=12\n").unwrap()),

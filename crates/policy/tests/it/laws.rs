@@ -11,9 +11,9 @@ fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strate
     proptest::sample::select(all)
 }
 
-fn set<T: ringfence_policy::Element + std::fmt::Debug>(words: &'static [&'static str]) -> impl Strategy<Value = Set<T>>
+fn set<T>(words: &'static [&'static str]) -> impl Strategy<Value = Set<T>>
 where
-    T: std::str::FromStr,
+    T: ringfence_policy::Element + std::fmt::Debug + std::str::FromStr,
     T::Err: std::fmt::Debug,
 {
     let some = vec(proptest::sample::select(words), 0..4).prop_map(|words| Set::only(words.iter().map(|w| w.parse::<T>().unwrap())));

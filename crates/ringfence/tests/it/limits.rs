@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, User, eventually, sleepers};
 
-fn python<'a>(place: &Place, options: &[&str], program: &'a str) -> (Value, i32) {
+fn python(place: &Place, options: &[&str], program: &str) -> (Value, i32) {
     place.report(options, &["python3", "-c", program])
 }
 

@@ -1,4 +1,5 @@
 //! Ringfence as its users and its attackers see it: the real binary, the real kernel, as root and as an ordinary user.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 mod absent;
 mod bad_input;

@@ -1,0 +1,150 @@
+//! A sandbox as sessions will use it: several commands in one, each with streams of its own.
+//!
+//! This test has a `main` of its own, since the program that starts a sandbox is executed again as its init.
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use ringfence_isolation::{
+    Capture, Cgroups, Command, CommandOutcome, Creation, End, Host, HostImage, OsText, Plan, Sandbox, SandboxSpec, Streams,
+    become_init_if_asked, compile, lease_identity,
+};
+use ringfence_policy::{Capabilities, Profile, shipped};
+
+fn main() {
+    become_init_if_asked();
+    let tests: &[(&str, fn())] = &[
+        ("commands_share_a_workspace_and_nothing_else", commands_share_a_workspace_and_nothing_else),
+        ("commands_run_side_by_side_with_streams_of_their_own", commands_run_side_by_side_with_streams_of_their_own),
+        ("a_background_process_outlives_its_command_but_not_the_sandbox", a_background_process_outlives_its_command_but_not_the_sandbox),
+        ("a_command_that_cannot_start_leaves_the_sandbox_standing", a_command_that_cannot_start_leaves_the_sandbox_standing),
+        ("a_later_command_has_the_same_fence", a_later_command_has_the_same_fence),
+        ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
+    ];
+    println!("\nrunning {} tests", tests.len());
+    for (name, test) in tests {
+        test();
+        println!("test {name} ... ok");
+    }
+    println!("\ntest result: ok. {} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n", tests.len());
+}
+
+fn capabilities() -> Capabilities {
+    let text = shipped().iter().find(|s| s.name == "data-analysis").unwrap().text;
+    Profile::parse("data-analysis", text).unwrap().bound
+}
+
+/// Makes a sandbox and hands it to `body`.
+fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
+    let (host, capabilities, folder) = (Host::look(), capabilities(), tempfile::tempdir().unwrap());
+    let lease = lease_identity().unwrap();
+    let image = HostImage::prepare(folder.path()).unwrap();
+    let plan = plan(&capabilities, &host.cgroups, &image, lease.identity);
+    let run = format!("test-{}-{}", std::process::id(), folder.path().file_name().unwrap().to_string_lossy());
+    let creation = Creation {
+        plan: &plan,
+        run: &run,
+        limits: &capabilities.limits,
+        memory_grade: host.memory_grade(),
+        cgroups: &host.cgroups,
+        lease,
+        cancel: None,
+    };
+    let mut sandbox = Sandbox::create(creation, &mut |_, _| Ok(())).unwrap();
+    body(&mut sandbox);
+}
+
+fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &HostImage, identity: ringfence_isolation::Identity) -> Plan {
+    compile(&SandboxSpec {
+        capabilities,
+        cgroups,
+        identity,
+        image,
+        inputs: None,
+        input_folders: Vec::new(),
+        project: None,
+        has_writable_union: true,
+    })
+}
+
+fn bash(script: &str) -> Command {
+    Command { argv: ["bash", "-c", script].map(OsText::from).to_vec(), environment: Vec::new() }
+}
+
+fn streams<'a>(stdin: Option<OwnedFd>) -> Streams<'a> {
+    Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() }
+}
+
+fn run(sandbox: &mut Sandbox<'_>, script: &str) -> CommandOutcome {
+    let id = sandbox.start(&bash(script), streams(None)).unwrap();
+    sandbox.wait(id, false).unwrap()
+}
+
+fn text(outcome: &CommandOutcome) -> (String, String, End) {
+    let read = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (read(&outcome.stdout.kept), read(&outcome.stderr.kept), outcome.end.clone())
+}
+
+const DONE: End = End::Exited { code: 0 };
+
+fn commands_share_a_workspace_and_nothing_else() {
+    with_sandbox(|sandbox| {
+        assert_eq!(run(sandbox, "echo kept > file; export LOST=1; cd /tmp").end, DONE);
+        let second = run(sandbox, "cat file; echo \"[$LOST]\"; pwd; echo problem >&2; exit 3");
+        assert_eq!(text(&second), ("kept\n[]\n/workspace\n".into(), "problem\n".into(), End::Exited { code: 3 }));
+    });
+}
+
+fn commands_run_side_by_side_with_streams_of_their_own() {
+    with_sandbox(|sandbox| {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let slow = sandbox.start(&bash("cat; echo slow; sleep 0.2; echo end"), streams(Some(read))).unwrap();
+        let quick = sandbox.start(&bash("echo quick; echo wrong >&2"), streams(None)).unwrap();
+        assert_eq!(text(&sandbox.wait(quick, false).unwrap()), ("quick\n".into(), "wrong\n".into(), DONE));
+        rustix::io::write(&write, b"given\n").unwrap();
+        drop(write);
+        assert_eq!(text(&sandbox.wait(slow, false).unwrap()), ("given\nslow\nend\n".into(), String::new(), DONE));
+    });
+}
+
+fn a_background_process_outlives_its_command_but_not_the_sandbox() {
+    with_sandbox(|sandbox| {
+        assert_eq!(run(sandbox, "sleep 83.25 & echo $! > pid").end, DONE);
+        assert_eq!(text(&run(sandbox, "kill -0 $(cat pid) && echo alive")).0, "alive\n");
+    });
+    let alive = || {
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        pids.filter(|e| std::fs::read(e.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x0083.25\0")).count()
+    };
+    assert_eq!(alive(), 0);
+}
+
+fn a_command_that_cannot_start_leaves_the_sandbox_standing() {
+    with_sandbox(|sandbox| {
+        let missing = Command { argv: vec!["no-such-program".into()], environment: Vec::new() };
+        let id = sandbox.start(&missing, streams(None)).unwrap();
+        assert_eq!(sandbox.wait(id, false).unwrap().end, End::Failed { step: "exec".into(), errno: 2 });
+        assert_eq!(run(sandbox, "true").end, DONE);
+    });
+}
+
+fn a_later_command_has_the_same_fence() {
+    with_sandbox(|sandbox| {
+        let look = "grep -E 'CapEff|NoNewPrivs|^Seccomp:' /proc/self/status; unshare -U true 2>/dev/null || echo refused; ls /proc/self/fd | wc -l";
+        let first = text(&run(sandbox, look));
+        let second = text(&run(sandbox, look));
+        assert!(first.0.contains("NoNewPrivs:\t1") && first.0.contains("Seccomp:\t2") && first.0.contains("refused"), "{first:?}");
+        assert_eq!(first, second);
+    });
+}
+
+/// A plan is data: it says what it does without a cgroup, and allows less.
+fn what_cannot_be_held_is_not_claimed() {
+    let image = HostImage { root: Path::new("/nonexistent").into(), trees: vec![("usr".into(), "/usr".into())], digest: String::new() };
+    let none = Cgroups::None { reason: String::new(), hint: String::new() };
+    let identity = ringfence_isolation::Identity::Single { uid: 1, gid: 1 };
+    let plan = plan(&capabilities(), &none, &image, identity);
+    assert!(!plan.filter.anonymous_files && !plan.filter.shared_memory && plan.filter.same_user);
+    assert!(plan.process_limits.contains(&(ringfence_isolation::ProcessLimit::Data, 2 << 30)));
+}
