@@ -1,7 +1,7 @@
 # What a developer does with ringfence. `make demo` and `make test` do their own set-up on a fresh Debian machine with Rust, as root or as an
 # ordinary user; only installing missing system packages needs root, and says so.
 
-.PHONY: demo test check docs deny help
+.PHONY: demo test check docs deny guest help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: +##' Makefile | sed 's/: *##/\t/'
@@ -28,3 +28,7 @@ deny:            ## licences, bans and sources of every dependency
 	@scripts/setup.sh cargo-deny
 	target/tools/bin/cargo-deny check bans licenses sources
 
+guest:           ## another kernel and a pure cgroup v2 tree, in a small emulated machine
+	@scripts/setup.sh qemu cc
+	cargo build --release -p ringfence
+	scripts/guest.sh target/release/ringfence scripts/guest-checks.sh

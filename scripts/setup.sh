@@ -15,6 +15,9 @@ for tool in "$@"; do
         cc) need cc gcc; need ld binutils ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         cargo-deny) ;;
+        qemu)
+            need qemu-system-x86_64 qemu-system-x86; need busybox busybox-static; need cpio cpio
+            compgen -G '/boot/vmlinuz-*-cloud-amd64' >/dev/null || missing+=(linux-image-cloud-amd64) ;;
         *) need "$tool" "$tool" ;;
     esac
 done
