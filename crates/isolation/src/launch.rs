@@ -17,8 +17,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, configure_capa
 use crate::cgroup::{Cgroups, Group};
 use crate::control::{CONTROL_FD, INIT_NAME, Order, Report, borrow_all, receive, send, socket_pair, to_memory_file};
 use crate::identity::write_identity;
-use crate::inside::{AtStep, StepError};
 use crate::plan::{Identity, Plan};
+use crate::step::{AtStep, StepError};
 use crate::sys::clone::{Forked, SANDBOX_NAMESPACES, exit_now, fork_into};
 use crate::sys::exec::{StringArray, close_from, execveat};
 use crate::sys::{ids, signals};

@@ -15,12 +15,15 @@ mod identity;
 mod image;
 mod inside;
 mod launch;
+mod meter;
 mod output;
 mod plan;
+mod running;
 mod sandbox;
 mod seccomp;
 mod source;
 mod stdin;
+mod step;
 mod sweep;
 #[expect(unsafe_code, reason = "the one place for system calls that no kept crate wraps")]
 mod sys;

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use ringfence_policy::{Grade, LimitKey, Limits};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -20,16 +19,12 @@ use crate::cgroup::Cgroups;
 use crate::control::{Execution, Order, Report, receive, send, to_memory_file};
 use crate::identity::IdentityLease;
 use crate::launch::{Launched, SetupError, launch};
-use crate::output::{Budget, Capture, Captured, is_fault};
+use crate::meter::Meter;
+use crate::output::{Budget, Capture, Captured};
 use crate::plan::{Identity, Plan};
+use crate::running::Running;
 use crate::stdin::StdinPump;
 use crate::text::OsText;
-use crate::watch::Watch;
-
-/// How long the supervisor sleeps at most between two looks at the limits.
-const TICK: Duration = Duration::from_millis(25);
-/// The same where the supervisor itself holds the memory limit.
-const WATCHFUL_TICK: Duration = Duration::from_millis(10);
 
 /// A command to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,30 +141,14 @@ pub struct Sandbox<'a> {
     launched: Launched,
     identity: Identity,
     lease: Option<IdentityLease>,
-    limits: Limits,
+    meter: Meter,
+    output_bytes: u64,
     environment: Vec<(String, String)>,
     folder: String,
-    is_memory_watched: bool,
-    watch: Watch,
     cancel: Option<BorrowedFd<'a>>,
     running: Vec<Running<'a>>,
-    started_at: Instant,
-    sampled: Usage,
-    reached: Vec<LimitKey>,
     ended_by: Option<End>,
     next_id: u32,
-}
-
-#[derive(Debug)]
-struct Running<'a> {
-    id: u32,
-    stdin: Option<StdinPump>,
-    pipes: [Option<OwnedFd>; 2],
-    captures: [Capture<'a>; 2],
-    budget: Budget,
-    end: Option<End>,
-    /// Why output could not be passed on, when that was not the reader's own wish.
-    fault: Option<Errno>,
 }
 
 impl<'a> Sandbox<'a> {
@@ -180,17 +159,13 @@ impl<'a> Sandbox<'a> {
         Ok(Self {
             identity: creation.plan.identity,
             lease: Some(creation.lease),
-            limits: creation.limits.clone(),
+            meter: Meter::start(started_at, launched.pid, creation.limits, creation.memory_grade),
+            output_bytes: creation.limits.get(LimitKey::Output).unwrap_or(u64::MAX),
             environment: creation.plan.environment.clone(),
             folder: creation.plan.workspace.clone(),
-            watch: Watch::over(launched.pid),
-            launched,
-            is_memory_watched: creation.memory_grade != Grade::Kernel,
             cancel: creation.cancel,
+            launched,
             running: Vec::new(),
-            started_at,
-            sampled: Usage::default(),
-            reached: Vec::new(),
             ended_by: None,
             next_id: 0,
         })
@@ -224,7 +199,7 @@ impl<'a> Sandbox<'a> {
             stdin: pump,
             pipes: [Some(read_out), Some(read_err)],
             captures: [streams.stdout, streams.stderr],
-            budget: Budget::of(self.limits.get(LimitKey::Output).unwrap_or(u64::MAX)),
+            budget: Budget::of(self.output_bytes),
             end: None,
             fault: None,
         });
@@ -245,7 +220,7 @@ impl<'a> Sandbox<'a> {
     /// Waits until a command has ended. With `is_last` the sandbox ends with it: every process dies, and what they wrote is still read.
     pub fn wait(&mut self, id: u32, is_last: bool) -> Result<CommandOutcome, Errno> {
         while self.ended_by.is_none() && self.find(id)?.end.is_none() {
-            self.turn(if self.is_memory_watched { WATCHFUL_TICK } else { TICK })?;
+            self.turn()?;
         }
         if is_last || self.ended_by.is_some() {
             self.look_at_limits();
@@ -258,7 +233,7 @@ impl<'a> Sandbox<'a> {
         let end = running.fault.map_or(end, |errno| End::Failed { step: "pass on output".into(), errno: errno.raw_os_error() });
         let [stdout, stderr] = running.captures.map(Capture::finish);
         if stdout.cut + stderr.cut > 0 {
-            self.reach(LimitKey::Output);
+            self.meter.reach(LimitKey::Output);
         }
         Ok(CommandOutcome { end: self.settle(end), stdout, stderr })
     }
@@ -269,9 +244,8 @@ impl<'a> Sandbox<'a> {
         self.end_everything();
         let mut handles = std::mem::take(&mut self.launched.handles).into_iter();
         let (workspace, _scratch) = (handles.next().ok_or(Errno::BADF)?, handles.next());
-        self.reached.sort_unstable();
-        let limits_reached = std::mem::take(&mut self.reached);
-        Ok(Remains { usage: self.sampled, limits_reached, workspace, changes: handles.next(), _lease: self.lease.take() })
+        let (usage, limits_reached) = self.meter.reading();
+        Ok(Remains { usage, limits_reached, workspace, changes: handles.next(), _lease: self.lease.take() })
     }
 
     fn find(&self, id: u32) -> Result<&Running<'a>, Errno> {
@@ -279,8 +253,8 @@ impl<'a> Sandbox<'a> {
     }
 
     /// One turn of the loop.
-    fn turn(&mut self, at_most: Duration) -> Result<(), Errno> {
-        let timeout = at_most.min(self.left_of_wall());
+    fn turn(&mut self) -> Result<(), Errno> {
+        let timeout = self.meter.patience();
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let ready = self.poll(&timeout)?;
         if ready.control {
@@ -302,11 +276,7 @@ impl<'a> Sandbox<'a> {
     fn poll(&self, timeout: &Timespec) -> Result<Ready, Errno> {
         let mut waiting = vec![PollFd::new(&self.launched.control, PollFlags::IN), PollFd::new(&self.launched.pidfd, PollFlags::IN)];
         waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
-        for running in &self.running {
-            waiting.extend(running.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
-            waiting.extend(running.captures.iter().filter_map(Capture::waits_for));
-            waiting.extend(running.stdin.as_ref().and_then(StdinPump::waits_for));
-        }
+        waiting.extend(self.running.iter().flat_map(Running::waits_for));
         match poll(&mut waiting, Some(timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -362,88 +332,17 @@ impl<'a> Sandbox<'a> {
         Ok(())
     }
 
-    /// Samples usage, and ends the run over an ending limit.
+    /// Ends the run over an ending limit that was met.
     fn look_at_limits(&mut self) {
-        if self.ended_by.is_none() && self.left_of_wall().is_zero() {
-            self.end_by(End::Limit { limit: LimitKey::Wall });
+        if let Some(limit) = self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1)) {
+            self.end_by(End::Limit { limit });
         }
-        self.sample();
-        let is_over = |key, used: Duration| self.limits.get(key).is_some_and(|most| used >= Duration::from_millis(most));
-        if is_over(LimitKey::Cpu, self.sampled.cpu) {
-            self.end_by(End::Limit { limit: LimitKey::Cpu });
-        }
-        self.look_at_disk();
-    }
-
-    fn sample(&mut self) {
-        self.sampled.wall = self.started_at.elapsed();
-        let Some(usage) = self.launched.group.as_ref().map(crate::cgroup::Group::usage) else { return self.sample_tree() };
-        self.note_group(usage);
-    }
-
-    fn note_group(&mut self, usage: crate::cgroup::GroupUsage) {
-        self.sampled.cpu = self.sampled.cpu.max(usage.cpu);
-        self.sampled.memory_peak_bytes = self.sampled.memory_peak_bytes.max(usage.memory_peak_bytes);
-        self.sampled.processes_peak = self.sampled.processes_peak.max(usage.processes_peak.unwrap_or(0).saturating_sub(1));
-        if usage.process_refusals > 0 {
-            self.reach(LimitKey::Processes);
-        }
-        if usage.memory_kills > 0 {
-            self.end_by(End::Limit { limit: LimitKey::Memory });
-        }
-    }
-
-    /// Without a cgroup the tree is summed, and memory-backed files are added.
-    fn sample_tree(&mut self) {
-        let tree = self.watch.look();
-        let files = self
-            .launched
-            .handles
-            .get(1)
-            .and_then(|scratch| fstatfs(scratch).ok())
-            .map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64);
-        self.sampled.cpu = self.sampled.cpu.max(tree.cpu);
-        self.sampled.processes_peak = self.sampled.processes_peak.max(tree.processes.saturating_sub(1));
-        let most = self.limits.get(LimitKey::Memory).unwrap_or(u64::MAX);
-        let mut used = tree.memory_bytes + files;
-        if used > most {
-            used = self.watch.proportional_bytes() + files;
-        }
-        self.sampled.memory_peak_bytes = self.sampled.memory_peak_bytes.max(used);
-        if self.is_memory_watched && used > most {
-            self.end_by(End::Limit { limit: LimitKey::Memory });
-        }
-        if self.limits.get(LimitKey::Processes).is_some_and(|most| tree.processes > most) {
-            self.reach(LimitKey::Processes);
-        }
-    }
-
-    fn look_at_disk(&mut self) {
-        let Some(Ok(fs)) = self.launched.handles.get(1).map(fstatfs) else { return };
-        if fs.f_bavail == 0 {
-            self.reach(LimitKey::Disk);
-        }
-        if fs.f_ffree == 0 {
-            self.reach(LimitKey::Files);
-        }
-    }
-
-    fn reach(&mut self, limit: LimitKey) {
-        if !self.reached.contains(&limit) {
-            self.reached.push(limit);
-        }
-    }
-
-    fn left_of_wall(&self) -> Duration {
-        let most = self.limits.get(LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
-        most.saturating_sub(self.started_at.elapsed())
     }
 
     fn end_everything(&mut self) {
-        if let Some(usage) = self.launched.end() {
-            self.note_group(usage);
+        if let Some(limit) = self.launched.end().and_then(|usage| self.meter.note(usage)) {
+            self.end_by(End::Limit { limit });
         }
-        self.sampled.wall = self.started_at.elapsed();
     }
 
     /// A signal that a limit sent is that limit's doing.
@@ -466,70 +365,6 @@ struct Ready {
     control: bool,
     death: bool,
     cancel: bool,
-}
-
-impl Running<'_> {
-    fn pump(&mut self) {
-        if self.stdin.as_mut().is_some_and(|pump| !pump.turn()) {
-            self.stdin = None;
-        }
-        self.read_pipes();
-    }
-
-    /// The pipes that can be read now: those whose bytes have somewhere to go.
-    fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.pipes.iter().zip(&self.captures).filter(|(_, capture)| capture.has_room()).filter_map(|(pipe, _)| pipe.as_ref())
-    }
-
-    /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
-    fn read_pipes(&mut self) {
-        let mut buffer = [0u8; 64 << 10];
-        for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
-            // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
-            for _ in 0..16 {
-                let Some(open) = pipe.as_ref().filter(|_| capture.has_room()) else { break };
-                match rustix::io::read(open, &mut buffer) {
-                    Ok(0) => *pipe = None,
-                    Ok(read) => capture.take(&buffer[..read], &mut self.budget),
-                    Err(Errno::INTR) => {}
-                    Err(_) => break,
-                }
-            }
-            if let Err(errno) = capture.move_on() {
-                *pipe = None;
-                self.fault = self.fault.or(Some(errno).filter(|errno| is_fault(*errno)));
-            }
-        }
-    }
-
-    /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.
-    fn drain(&mut self, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
-        loop {
-            let before: Vec<u64> = self.captures.iter().map(Capture::total).collect();
-            self.read_pipes();
-            let is_read = self.captures.iter().map(Capture::total).eq(before);
-            if is_read && self.captures.iter().all(|capture| capture.waits_for().is_none()) {
-                break;
-            }
-            if is_read && !self.wait_for_caller(cancel)? {
-                return Ok(());
-            }
-        }
-        self.captures.iter_mut().for_each(Capture::end);
-        while self.captures.iter().any(|capture| capture.waits_for().is_some()) && self.wait_for_caller(cancel)? {
-            self.read_pipes();
-        }
-        Ok(())
-    }
-
-    /// False when the caller asks to stop instead.
-    fn wait_for_caller(&self, cancel: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
-        let mut waiting: Vec<PollFd<'_>> = self.captures.iter().filter_map(Capture::waits_for).collect();
-        let outputs = waiting.len();
-        waiting.extend(cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
-        rustix::io::retry_on_intr(|| poll(&mut waiting, None))?;
-        Ok(waiting.get(outputs).is_none_or(|cancel| cancel.revents().is_empty()))
-    }
 }
 
 /// The status word of wait(2).

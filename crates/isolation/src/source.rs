@@ -9,8 +9,8 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::identity::{self, IdLine};
-use crate::inside::{AtStep, StepError};
 use crate::plan::{Identity, Owner, Source};
+use crate::step::{AtStep, StepError};
 use crate::sys;
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;

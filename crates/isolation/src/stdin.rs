@@ -23,11 +23,11 @@ impl StdinPump {
     }
 
     /// What must be ready before the next turn: room in the pipe while something is held, else more input.
-    pub(crate) fn waits_for(&self) -> Option<PollFd<'_>> {
-        Some(match self.held.is_empty() {
+    pub(crate) fn waits_for(&self) -> PollFd<'_> {
+        match self.held.is_empty() {
             true => PollFd::new(&self.from, PollFlags::IN),
             false => PollFd::new(&self.to, PollFlags::OUT),
-        })
+        }
     }
 
     /// Moves on what can be moved without waiting; false at the end of the input or when the command no longer listens.

@@ -14,51 +14,19 @@ pub enum Hiding {
 }
 
 /// Names that hold credentials wherever they stand.
+#[rustfmt::skip]
 const NAMES: &[&str] = &[
-    ".netrc",
-    "_netrc",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".git-credentials",
-    ".htpasswd",
-    ".dockercfg",
-    ".s3cfg",
-    ".boto",
-    ".terraformrc",
-    ".vault-token",
-    "kubeconfig",
-    ".aws",
-    ".azure",
-    ".gcloud",
-    ".kube",
-    ".ssh",
-    ".gnupg",
-    ".oci",
-    "terraform.tfstate",
-    "credentials.tfrc.json",
-    "application_default_credentials.json",
+    ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd",
+    ".dockercfg", ".s3cfg", ".boto", ".terraformrc", ".vault-token", "kubeconfig", ".aws", ".azure", ".gcloud", ".kube", ".ssh",
+    ".gnupg", ".oci", "terraform.tfstate", "credentials.tfrc.json", "application_default_credentials.json",
 ];
 
 /// Names that hold credentials in the folder named before them.
+#[rustfmt::skip]
 const BELOW: &[(&str, &str)] = &[
-    (".config", "gcloud"),
-    (".config", "gh"),
-    (".config", "hub"),
-    (".config", "rclone"),
-    (".config", "doctl"),
-    (".docker", "config.json"),
-    (".cargo", "credentials"),
-    (".cargo", "credentials.toml"),
-    (".m2", "settings.xml"),
-    (".gem", "credentials"),
-    (".composer", "auth.json"),
-    (".git", "hooks"),
-    (".git", "credentials"),
-    (".git", "FETCH_HEAD"),
+    (".config", "gcloud"), (".config", "gh"), (".config", "hub"), (".config", "rclone"), (".config", "doctl"),
+    (".docker", "config.json"), (".cargo", "credentials"), (".cargo", "credentials.toml"), (".m2", "settings.xml"),
+    (".gem", "credentials"), (".composer", "auth.json"), (".git", "hooks"), (".git", "credentials"), (".git", "FETCH_HEAD"),
     (".bundle", "config"),
 ];
 

@@ -12,8 +12,9 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, pivot_root};
 
-use super::{AtStep, StepError, copy};
+use super::copy;
 use crate::plan::{Account, Plan, Step};
+use crate::step::{AtStep, StepError, errno};
 use crate::sys;
 use crate::text::OsText;
 
@@ -218,8 +219,4 @@ fn exec_flag(executable: bool) -> MountFlags {
 
 fn cstring(text: &str) -> Result<std::ffi::CString, Errno> {
     std::ffi::CString::new(text).map_err(|_| Errno::INVAL)
-}
-
-pub(super) fn errno(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }

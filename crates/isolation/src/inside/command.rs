@@ -13,9 +13,9 @@ use rustix::process::{Pid, Resource, Rlimit, chdir, setrlimit, setsid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
 
-use super::{AtStep, StepError};
 use crate::control::Execution;
 use crate::plan::{Access, Account, Identity, PathRule, Plan, ProcessLimit};
+use crate::step::{AtStep, StepError};
 use crate::sys::exec::{StringArray, close_from, execve};
 use crate::sys::{clone, ids, seccomp, signals};
 

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities};
 
 use super::command::Program;
-use super::{AtStep, StepError};
 use crate::plan::{Identity, Plan};
+use crate::step::{AtStep, StepError};
 
 /// What init keeps as root: to start commands under the agent's id.
 const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID);

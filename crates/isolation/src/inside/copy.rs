@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Gid, Timespec, Timestamps, Uid, chownat, utimensat};
 use rustix::io::Errno;
 
-use super::build::errno;
 use crate::plan::Account;
+use crate::step::errno;
 use crate::text::OsText;
 
 /// Copies files, folders and links; leaves out `hidden`, and writes `replaced` in place of what is there.

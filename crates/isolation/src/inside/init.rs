@@ -11,9 +11,10 @@ use rustix::net::RecvFlags;
 use rustix::process::{DumpableBehavior, Pid, WaitOptions, set_dumpable_behavior, wait};
 
 use super::command::Program;
-use super::{AtStep, StepError, build, confine};
+use super::{build, confine};
 use crate::control::{Execution, Order, Report, borrow_all, from_memory_file, receive, send};
 use crate::plan::Plan;
+use crate::step::{AtStep, StepError};
 use crate::sys::{keyring, signals};
 
 /// The whole life of init.

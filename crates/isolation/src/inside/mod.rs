@@ -10,33 +10,7 @@ mod init;
 
 use std::os::fd::AsFd;
 
-use rustix::io::Errno;
-
 use crate::control::{CONTROL_FD, INIT_NAME, Report, send};
-
-/// A step that failed.
-#[derive(Debug)]
-pub(crate) struct StepError {
-    pub(crate) step: String,
-    pub(crate) errno: Errno,
-}
-
-/// Names the step of an errno.
-pub(crate) trait AtStep<T> {
-    fn at(self, step: impl FnOnce() -> String) -> Result<T, StepError>;
-}
-
-impl<T> AtStep<T> for Result<T, Errno> {
-    fn at(self, step: impl FnOnce() -> String) -> Result<T, StepError> {
-        self.map_err(|errno| StepError { step: step(), errno })
-    }
-}
-
-impl<T> AtStep<T> for std::io::Result<T> {
-    fn at(self, step: impl FnOnce() -> String) -> Result<T, StepError> {
-        self.map_err(|e| StepError { step: step(), errno: Errno::from_io_error(&e).unwrap_or(Errno::IO) })
-    }
-}
 
 /// Becomes init if this process was started to be one, and then never returns. The first thing that `main` calls.
 pub fn become_init_if_asked() {

@@ -5,25 +5,25 @@
 //! rename is a removal and an addition, which nothing can misread.
 
 mod changes;
+mod ignores;
 mod names;
+mod summary;
 mod text;
+
+pub use summary::PatchSummary;
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
 use super::GoOn;
 use super::beneath::{self, Entry};
 use crate::text::OsText;
-
-/// Names of one kind on the summary line; the rest are counted.
-const NAMED: usize = 40;
+use ignores::Ignores;
 
 /// What a patch is made from.
 #[derive(Debug)]
@@ -44,25 +44,6 @@ pub struct PatchRequest<'a> {
     pub since: Option<SystemTime>,
 }
 
-/// What the summary line says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PatchSummary {
-    /// Paths that are in the patch.
-    pub changed: u64,
-    /// Symbolic links made or changed.
-    pub links: Vec<OsText>,
-    /// Files that became executable or stopped to be.
-    pub modes: Vec<OsText>,
-    /// Files that start programs when a folder is opened, built or committed.
-    pub starts_programs: Vec<OsText>,
-    /// Changes left out because the base ignores them.
-    pub ignored: u64,
-    /// Changes left out because they are in `.git`.
-    pub in_git: u64,
-    /// Changes left out for another reason, with the reason.
-    pub refused: Vec<(OsText, String)>,
-}
-
 /// Writes the patch. `go_on` is told the bytes written after each path, and can end the work.
 pub fn write_patch(request: &PatchRequest<'_>, go_on: &mut GoOn<'_>) -> io::Result<(Vec<u8>, PatchSummary)> {
     let base = open(request.base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -77,7 +58,7 @@ pub fn write_patch(request: &PatchRequest<'_>, go_on: &mut GoOn<'_>) -> io::Resu
         }
         match judge(request, base.as_fd(), &path, sides) {
             Ok((old, new)) => {
-                note(&path, &old, &new, &mut summary);
+                summary.note(&path, &old, &new);
                 write_one(&path, &old, &new, &mut body)?;
             }
             Err(reason) => summary.refused.push((path.as_slice().into(), reason)),
@@ -165,172 +146,6 @@ fn judge(
     Ok((old, new))
 }
 
-fn note(path: &[u8], old: &Entry, new: &Entry, summary: &mut PatchSummary) {
-    let name = OsText::from(path);
-    summary.changed += 1;
-    if matches!(new, Entry::Link { .. }) {
-        summary.links.push(name.clone());
-    }
-    let executable = |entry: &Entry| matches!(entry, Entry::File { is_executable: true, .. });
-    if executable(old) != executable(new) && *new != Entry::Missing {
-        summary.modes.push(name.clone());
-    }
-    if *new != Entry::Missing && starts_programs(path) {
-        summary.starts_programs.push(name);
-    }
-}
-
-/// Names whose content is run by opening, entering, building, testing or committing a folder.
-fn starts_programs(path: &[u8]) -> bool {
-    const NAMES: &[&str] = &[
-        // shells, editors and debuggers
-        ".envrc",
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".profile",
-        ".zshrc",
-        ".zshenv",
-        ".zprofile",
-        ".vimrc",
-        ".exrc",
-        ".nvimrc",
-        ".gdbinit",
-        ".lldbinit",
-        ".inputrc",
-        ".npmrc",
-        ".yarnrc",
-        ".yarnrc.yml",
-        // agents
-        ".mcp.json",
-        "claude.md",
-        "agents.md",
-        "gemini.md",
-        ".cursorrules",
-        ".windsurfrules",
-        // git and its hooks
-        ".gitattributes",
-        ".gitmodules",
-        ".gitconfig",
-        ".pre-commit-config.yaml",
-        "lefthook.yml",
-        "lefthook.yaml",
-        ".lefthook.yml",
-        // builds, tests and services
-        "makefile",
-        "gnumakefile",
-        "justfile",
-        "taskfile.yml",
-        "taskfile.yaml",
-        "rakefile",
-        "gemfile",
-        "cmakelists.txt",
-        "meson.build",
-        "configure",
-        "build.rs",
-        "cargo.toml",
-        "package.json",
-        "gulpfile.js",
-        "gruntfile.js",
-        "binding.gyp",
-        "setup.py",
-        "setup.cfg",
-        "conftest.py",
-        "sitecustomize.py",
-        "usercustomize.py",
-        "pyproject.toml",
-        "tox.ini",
-        "noxfile.py",
-        "pytest.ini",
-        "pom.xml",
-        "build.gradle",
-        "build.gradle.kts",
-        "settings.gradle",
-        "settings.gradle.kts",
-        "gradlew",
-        "mvnw",
-        "flake.nix",
-        "shell.nix",
-        "default.nix",
-        "build.zig",
-        "build",
-        "build.bazel",
-        "workspace.bazel",
-        "dockerfile",
-        "containerfile",
-        "docker-compose.yml",
-        "docker-compose.yaml",
-        "compose.yml",
-        "compose.yaml",
-        "jenkinsfile",
-        ".gitlab-ci.yml",
-        ".travis.yml",
-        "azure-pipelines.yml",
-        "vagrantfile",
-        "procfile",
-    ];
-    const FOLDERS: &[&str] = &[
-        ".vscode",
-        ".idea",
-        ".codex",
-        ".claude",
-        ".cursor",
-        ".devcontainer",
-        ".husky",
-        ".githooks",
-        ".github",
-        ".gitlab",
-        ".circleci",
-        ".cargo",
-        ".config",
-        "hooks",
-        ".yarn",
-    ];
-    const ENDINGS: &[&str] = &[".pth", ".mk", ".code-workspace", ".desktop", ".service"];
-    const BEGINNINGS: &[&str] = &[
-        "vite.config.",
-        "webpack.config.",
-        "rollup.config.",
-        "jest.config.",
-        "vitest.config.",
-        "babel.config.",
-        "eslint.config.",
-        ".eslintrc",
-    ];
-    let parts: Vec<String> = path.split(|b| *b == b'/').map(|part| String::from_utf8_lossy(part).to_lowercase()).collect();
-    let Some((name, folders)) = parts.split_last() else { return false };
-    NAMES.contains(&name.as_str())
-        || ENDINGS.iter().any(|ending| name.ends_with(ending))
-        || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-        || folders.iter().any(|folder| FOLDERS.contains(&folder.as_str()))
-}
-
-impl PatchSummary {
-    /// One line that git takes for a comment. Names are quoted where they hold anything that could be taken for the line's own words.
-    fn line(&self) -> String {
-        let list = |what: &str, names: &[OsText]| match names.len() {
-            0 => String::new(),
-            count => {
-                let named: Vec<String> = names.iter().take(NAMED).map(text::plain_or_quoted).collect();
-                let more = if count > NAMED { format!(", and {} more", count - NAMED) } else { String::new() };
-                format!("; {what}: {}{more}", named.join(", "))
-            }
-        };
-        let count = |what: &str, number: u64| if number > 0 { format!("; {what}: {number}") } else { String::new() };
-        let refused: Vec<OsText> = self.refused.iter().map(|(path, _)| path.clone()).collect();
-        format!(
-            "ringfence changes: {} paths{}{}{}{}{}{}\n",
-            self.changed,
-            count("ignored and left out", self.ignored),
-            count("in .git and left out", self.in_git),
-            list("start programs", &self.starts_programs),
-            list("links", &self.links),
-            list("mode changes", &self.modes),
-            list("refused", &refused),
-        )
-    }
-}
-
 /// Writes the change of one path; another kind of thing in its place is a removal and an addition.
 fn write_one(path: &[u8], old: &Entry, new: &Entry, out: &mut Vec<u8>) -> io::Result<()> {
     match (text::mode(old), text::mode(new)) {
@@ -341,62 +156,4 @@ fn write_one(path: &[u8], old: &Entry, new: &Entry, out: &mut Vec<u8>) -> io::Re
         _ => text::write(path, old, new, out),
     }?;
     out.flush()
-}
-
-/// The base's ignore files, each for its own folder; the deepest that has an opinion decides, as in gitignore(5).
-struct Ignores {
-    by_folder: Vec<(Vec<u8>, Gitignore)>,
-}
-
-impl Ignores {
-    fn of(base: &Path) -> Self {
-        let mut by_folder = Vec::new();
-        let mut waiting = vec![Vec::new()];
-        while let Some(folder) = waiting.pop() {
-            let full = base.join(OsText::from(folder.as_slice()).as_os_str());
-            for entry in std::fs::read_dir(&full).into_iter().flatten().flatten() {
-                let name = entry.file_name();
-                if name == ".gitignore" {
-                    by_folder.push((folder.clone(), matcher(&entry.path())));
-                } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) && name != ".git" {
-                    waiting.push(beneath::join(&folder, name.as_encoded_bytes()));
-                }
-            }
-        }
-        by_folder.push((Vec::new(), matcher(&base.join(".git/info/exclude"))));
-        by_folder.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
-        Self { by_folder }
-    }
-
-    /// As in git, what is in an ignored folder stays ignored, whatever is said of it.
-    fn ignore(&self, path: &[u8]) -> bool {
-        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
-        folders.into_iter().any(|folder| self.ignores_one(folder, true)) || self.ignores_one(path, false)
-    }
-
-    fn ignores_one(&self, path: &[u8], is_folder: bool) -> bool {
-        let inside = |folder: &[u8]| match folder {
-            [] => Some(path),
-            folder => path.strip_prefix(folder).and_then(|rest| rest.strip_prefix(b"/")),
-        };
-        let verdict = self.by_folder.iter().find_map(|(folder, rules)| {
-            let relative = OsText::from(inside(folder)?);
-            match rules.matched(relative.as_os_str(), is_folder) {
-                Match::None => None,
-                Match::Ignore(_) => Some(true),
-                Match::Whitelist(_) => Some(false),
-            }
-        });
-        verdict.unwrap_or(false)
-    }
-}
-
-/// Rules that do not parse ignore nothing. As in git, a link is not followed; a pipe would keep us waiting.
-fn matcher(file: &Path) -> Gitignore {
-    // The paths asked about are relative to the file's folder already, so no root is to be cut off.
-    let mut builder = GitignoreBuilder::new("/");
-    if std::fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file()) {
-        builder.add(file);
-    }
-    builder.build().unwrap_or_else(|_| Gitignore::empty())
 }

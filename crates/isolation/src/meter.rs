@@ -1,0 +1,118 @@
+//! What a sandbox uses, held against its limits. Decides which limit was met; the supervisor acts on it.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use ringfence_policy::{Grade, LimitKey, Limits};
+use rustix::fs::fstatfs;
+use rustix::process::Pid;
+
+use crate::cgroup::{Group, GroupUsage};
+use crate::sandbox::Usage;
+use crate::watch::Watch;
+
+/// How long the supervisor sleeps at most between two looks at the limits.
+const TICK: Duration = Duration::from_millis(25);
+/// The same where the supervisor itself holds the memory limit.
+const WATCHFUL_TICK: Duration = Duration::from_millis(10);
+
+/// The usage of one sandbox so far.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    limits: Limits,
+    is_memory_watched: bool,
+    watch: Watch,
+    started_at: Instant,
+    used: Usage,
+    reached: Vec<LimitKey>,
+}
+
+impl Meter {
+    pub(crate) fn start(started_at: Instant, init: Pid, limits: &Limits, memory_grade: Grade) -> Self {
+        Self {
+            limits: limits.clone(),
+            is_memory_watched: memory_grade != Grade::Kernel,
+            watch: Watch::over(init),
+            started_at,
+            used: Usage::default(),
+            reached: Vec::new(),
+        }
+    }
+
+    /// How long until the next look is due.
+    pub(crate) fn patience(&self) -> Duration {
+        let tick = if self.is_memory_watched { WATCHFUL_TICK } else { TICK };
+        tick.min(self.left_of_wall())
+    }
+
+    /// Looks at everything; answers with an ending limit that was met. `scratch` is the file system that holds all that the run can write.
+    pub(crate) fn look(&mut self, group: Option<&Group>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
+        self.used.wall = self.started_at.elapsed();
+        let disk = scratch.and_then(|scratch| fstatfs(scratch).ok());
+        if disk.is_some_and(|fs| fs.f_bavail == 0) {
+            self.reach(LimitKey::Disk);
+        }
+        if disk.is_some_and(|fs| fs.f_ffree == 0) {
+            self.reach(LimitKey::Files);
+        }
+        let memory = match group {
+            Some(group) => self.note(group.usage()),
+            None => self.look_at_tree(disk.map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64)),
+        };
+        let cpu = self.is_over(LimitKey::Cpu, self.used.cpu).then_some(LimitKey::Cpu);
+        let wall = self.left_of_wall().is_zero().then_some(LimitKey::Wall);
+        memory.or(cpu).or(wall)
+    }
+
+    /// Takes what the kernel counted; answers with `memory` if it had to kill for want of it.
+    pub(crate) fn note(&mut self, usage: GroupUsage) -> Option<LimitKey> {
+        self.used.cpu = self.used.cpu.max(usage.cpu);
+        self.used.memory_peak_bytes = self.used.memory_peak_bytes.max(usage.memory_peak_bytes);
+        // One of them is init.
+        self.used.processes_peak = self.used.processes_peak.max(usage.processes_peak.unwrap_or(0).saturating_sub(1));
+        if usage.process_refusals > 0 {
+            self.reach(LimitKey::Processes);
+        }
+        (usage.memory_kills > 0).then_some(LimitKey::Memory)
+    }
+
+    /// Without a cgroup the tree is summed, and memory-backed files are added.
+    fn look_at_tree(&mut self, files_bytes: u64) -> Option<LimitKey> {
+        let tree = self.watch.look();
+        self.used.cpu = self.used.cpu.max(tree.cpu);
+        self.used.processes_peak = self.used.processes_peak.max(tree.processes.saturating_sub(1));
+        if self.limits.get(LimitKey::Processes).is_some_and(|most| tree.processes > most) {
+            self.reach(LimitKey::Processes);
+        }
+        let most = self.limits.get(LimitKey::Memory).unwrap_or(u64::MAX);
+        let memory = match tree.memory_bytes + files_bytes {
+            sum if sum > most => self.watch.proportional_bytes() + files_bytes,
+            sum => sum,
+        };
+        self.used.memory_peak_bytes = self.used.memory_peak_bytes.max(memory);
+        (self.is_memory_watched && memory > most).then_some(LimitKey::Memory)
+    }
+
+    /// Notes that a bounding limit was met.
+    pub(crate) fn reach(&mut self, limit: LimitKey) {
+        if !self.reached.contains(&limit) {
+            self.reached.push(limit);
+        }
+    }
+
+    /// What was used, and the bounding limits that were met.
+    pub(crate) fn reading(&self) -> (Usage, Vec<LimitKey>) {
+        let mut reached = self.reached.clone();
+        reached.sort_unstable();
+        (Usage { wall: self.started_at.elapsed(), ..self.used }, reached)
+    }
+
+    fn is_over(&self, key: LimitKey, used: Duration) -> bool {
+        self.limits.get(key).is_some_and(|most| used >= Duration::from_millis(most))
+    }
+
+    fn left_of_wall(&self) -> Duration {
+        let most = self.limits.get(LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
+        most.saturating_sub(self.started_at.elapsed())
+    }
+}

@@ -1,0 +1,94 @@
+//! A command that runs: its pipes, what they carried, and how it ended.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::output::{Budget, Capture, is_fault};
+use crate::sandbox::End;
+use crate::stdin::StdinPump;
+
+/// One command of a sandbox.
+#[derive(Debug)]
+pub(crate) struct Running<'a> {
+    pub(crate) id: u32,
+    pub(crate) stdin: Option<StdinPump>,
+    pub(crate) pipes: [Option<OwnedFd>; 2],
+    pub(crate) captures: [Capture<'a>; 2],
+    pub(crate) budget: Budget,
+    pub(crate) end: Option<End>,
+    /// Why output could not be passed on, when that was not the reader's own wish.
+    pub(crate) fault: Option<Errno>,
+}
+
+impl Running<'_> {
+    /// Moves on what can be moved without waiting.
+    pub(crate) fn pump(&mut self) {
+        if self.stdin.as_mut().is_some_and(|pump| !pump.turn()) {
+            self.stdin = None;
+        }
+        self.read_pipes();
+    }
+
+    /// What must be ready before this command's streams can move on.
+    pub(crate) fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let pipes = self.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN));
+        pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().map(StdinPump::waits_for))
+    }
+
+    /// The pipes that can be read now: those whose bytes have somewhere to go.
+    fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.pipes.iter().zip(&self.captures).filter(|(_, capture)| capture.has_room()).filter_map(|(pipe, _)| pipe.as_ref())
+    }
+
+    /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
+    fn read_pipes(&mut self) {
+        let mut buffer = [0u8; 64 << 10];
+        for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
+            // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
+            for _ in 0..16 {
+                let Some(open) = pipe.as_ref().filter(|_| capture.has_room()) else { break };
+                match rustix::io::read(open, &mut buffer) {
+                    Ok(0) => *pipe = None,
+                    Ok(read) => capture.take(&buffer[..read], &mut self.budget),
+                    Err(Errno::INTR) => {}
+                    Err(_) => break,
+                }
+            }
+            if let Err(errno) = capture.move_on() {
+                *pipe = None;
+                self.fault = self.fault.or(Some(errno).filter(|errno| is_fault(*errno)));
+            }
+        }
+    }
+
+    /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.
+    pub(crate) fn drain(&mut self, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        loop {
+            let before: Vec<u64> = self.captures.iter().map(Capture::total).collect();
+            self.read_pipes();
+            let is_read = self.captures.iter().map(Capture::total).eq(before);
+            if is_read && self.captures.iter().all(|capture| capture.waits_for().is_none()) {
+                break;
+            }
+            if is_read && !self.wait_for_caller(cancel)? {
+                return Ok(());
+            }
+        }
+        self.captures.iter_mut().for_each(Capture::end);
+        while self.captures.iter().any(|capture| capture.waits_for().is_some()) && self.wait_for_caller(cancel)? {
+            self.read_pipes();
+        }
+        Ok(())
+    }
+
+    /// False when the caller asks to stop instead.
+    fn wait_for_caller(&self, cancel: Option<BorrowedFd<'_>>) -> Result<bool, Errno> {
+        let mut waiting: Vec<PollFd<'_>> = self.captures.iter().filter_map(Capture::waits_for).collect();
+        let outputs = waiting.len();
+        waiting.extend(cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
+        rustix::io::retry_on_intr(|| poll(&mut waiting, None))?;
+        Ok(waiting.get(outputs).is_none_or(|cancel| cancel.revents().is_empty()))
+    }
+}
