@@ -38,7 +38,7 @@ pub struct PatchRequest<'a> {
     pub hidden: &'a [OsText],
     /// Files that were shown in another form.
     pub replaced: &'a [(OsText, String)],
-    /// A changed file may be at most this long, and so may the patch, bytes.
+    /// A changed file may be at most this long, and the patch at most twice that, bytes.
     pub most_bytes: u64,
     /// A file of the base that changed after this moment is not the one that the run saw.
     pub since: Option<SystemTime>,
@@ -63,8 +63,9 @@ pub fn write_patch(request: &PatchRequest<'_>, go_on: &mut GoOn<'_>) -> io::Resu
             }
             Err(reason) => summary.refused.push((path.as_slice().into(), reason)),
         }
-        if body.len() as u64 > request.most_bytes {
-            return Err(io::Error::other(format!("is longer than the limit of {} bytes", request.most_bytes)));
+        // A change shows both sides; what is longer can only be refused, so it is not made.
+        if body.len() as u64 > request.most_bytes.saturating_mul(2) {
+            return Err(io::Error::other(format!("is longer than twice the limit of {} bytes", request.most_bytes)));
         }
     }
     let mut patch = summary.line().into_bytes();

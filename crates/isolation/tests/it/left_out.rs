@@ -267,8 +267,8 @@ fn the_first_line_lists_links_modes_and_what_starts_programs() {
     assert_eq!(summary, expected);
     assert_eq!(
         first_line(&patch),
-        "ringfence changes: 10 paths; links: new-link, old-link; mode changes: new.sh, run.sh, stop.sh; \
-         start programs: .github/workflows/ci.yml, Makefile, web/package.json"
+        "ringfence changes: 10 paths; start programs: .github/workflows/ci.yml, Makefile, web/package.json; \
+         links: new-link, old-link; mode changes: new.sh, run.sh, stop.sh"
     );
     assert_eq!(judged(&room, &base, &patch), changed);
 }
@@ -287,7 +287,8 @@ fn names_with_escape_codes_are_escaped_on_the_first_line() {
     let (patch, _) = plain(&room);
     assert_eq!(
         first_line(&patch),
-        "ringfence changes: 6 paths; links: a\\u{1b}[2J\\u{1b}[H, b\\u{202e}gpj.exe, c\\ndiff --git a/x b/x, d\\r\\u{7}\\u{7f}, e\\xff\\x9b, f\\u{9b}2J"
+        "ringfence changes: 6 paths; links: \"a\\033[2J\\033[H\", \"b\\342\\200\\256gpj.exe\", \"c\\012diff --git a/x b/x\", \
+         \"d\\015\\007\\177\", \"e\\377\\233\", \"f\\302\\2332J\""
     );
     let printable = |byte: &u8| (0x20..0x7f).contains(byte) || matches!(byte, b'\n' | b'\t');
     let body = &patch[first_line(&patch).len()..];
@@ -307,4 +308,15 @@ fn a_first_line_of_names_is_no_patch_to_git() {
     assert_eq!(judged(&room, &Tree::new(), &patch), changed);
     let output = room.git(room.folder.path(), ["apply", "--numstat", "-z", "changes.patch"].map(OsStr::new));
     assert_eq!(output.stdout.iter().filter(|byte| **byte == 0).count(), 3);
+}
+
+/// A name cannot speak for the line, nor make it endless.
+#[test]
+fn a_name_cannot_imitate_the_first_line_and_many_are_counted() {
+    let forged = Room::new(&Tree::new(), &tree([("a; start programs: none, b", link("x"))]));
+    let (patch, _) = plain(&forged);
+    assert_eq!(first_line(&patch), "ringfence changes: 1 paths; links: \"a; start programs: none, b\"");
+    let many: Tree = (0..100).map(|number| (format!("link{number:03}").into_bytes(), link("x"))).collect();
+    let (patch, summary) = plain(&Room::new(&Tree::new(), &many));
+    assert!(first_line(&patch).ends_with("link039, and 60 more") && summary.links.len() == 100, "{}", first_line(&patch));
 }

@@ -373,7 +373,7 @@ fn the_identity_tells_a_revealed_folder_from_a_hidden_one() {
 }
 
 #[test]
-fn progress_is_told_in_thousands() {
+fn progress_is_told_every_256_files() {
     let room = TempDir::new().unwrap();
     (0..2500).for_each(|number| fs::write(at(room.path(), number.to_string()), "").unwrap());
     let mut told = Vec::new();
@@ -382,5 +382,17 @@ fn progress_is_told_in_thousands() {
         Ok(())
     })
     .unwrap();
-    assert_eq!((told, found.files), (vec![1024, 2048], 2500));
+    assert_eq!((told, found.files), ((1..10).map(|step| step * 256).collect::<Vec<u64>>(), 2500));
+}
+
+#[test]
+fn long_work_can_be_ended() {
+    let room = TempDir::new().unwrap();
+    (0..600).for_each(|number| fs::write(at(room.path(), number.to_string()), "").unwrap());
+    let mut told = 0;
+    let ended = scan(room.path(), &[], &mut |files| {
+        told = files;
+        Err(std::io::ErrorKind::Interrupted.into())
+    });
+    assert_eq!((ended.unwrap_err().source.kind(), told), (std::io::ErrorKind::Interrupted, 256));
 }

@@ -84,7 +84,7 @@ const NAMES: &[&str] = &[
     "configure", "build.rs", "cargo.toml", "package.json", "gulpfile.js", "gruntfile.js", "binding.gyp", "setup.py", "setup.cfg",
     "conftest.py", "sitecustomize.py", "usercustomize.py", "pyproject.toml", "tox.ini", "noxfile.py", "pytest.ini", "pom.xml",
     "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts", "gradlew", "mvnw", "flake.nix", "shell.nix",
-    "default.nix", "build.zig", "build", "build.bazel", "workspace.bazel", "dockerfile", "containerfile", "docker-compose.yml",
+    "default.nix", "build.zig", "build.bazel", "workspace.bazel", "dockerfile", "containerfile", "docker-compose.yml",
     "docker-compose.yaml", "compose.yml", "compose.yaml", "jenkinsfile", ".gitlab-ci.yml", ".travis.yml", "azure-pipelines.yml",
     "vagrantfile", "procfile",
 ];
