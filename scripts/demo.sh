@@ -2,8 +2,8 @@
 # The main job on real input: a program such as a model would write analyses 336,776 flights inside a sandbox.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p ringfence
-ringfence=$PWD/target/release/ringfence
+cargo build -p ringfence
+ringfence=$PWD/target/debug/ringfence
 out=$PWD/target/demo
 scratch=$(mktemp -d)
 export RINGFENCE_HOME=$scratch/home

@@ -1,24 +1,24 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, PatchRequest, Remains,
-    Sandbox, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin, stop_signal, write_patch,
+    ArtifactSink, Capture, Command, Creation, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity, IdentityLease,
+    PatchRequest, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
+    stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
-use ringfence_store::{Artifacts, Journal};
+use ringfence_store::{Artifacts, Journal, StoreError};
 
 use crate::error::RunError;
-use crate::report::{RefusalReport, RunReport, grades};
-use crate::request::{Attachments, OutputTo, RunRequest};
-use crate::run::{Runner, image_digest, refuse};
+use crate::report::{RunReport, grades};
+use crate::request::{Attachments, OutputTo, Progress, RunRequest};
+use crate::run::Runner;
 use crate::views::{self, NoViews, Views};
 use crate::{ending, record};
 
@@ -28,144 +28,164 @@ const PATCH: &str = "changes.patch";
 /// Refusals of an export that are named one by one.
 const NAMED_REFUSALS: usize = 1000;
 
+/// Why the line of a run stops before its end.
+enum Halt {
+    /// The run has ended here; its record is sealed all the same.
+    Ended(RunEnd),
+    /// The record could not be kept.
+    Broken(RunError),
+}
+
+impl From<StoreError> for Halt {
+    fn from(error: StoreError) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+impl From<SetupError> for Halt {
+    fn from(error: SetupError) -> Self {
+        let hint = error.hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        Self::Ended(RunEnd::Failed { step: error.step, cause: Some(format!("{}{hint}", error.cause)) })
+    }
+}
+
+/// Ends the run at a step that failed.
+fn failed_at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Halt {
+    move |error| Halt::Ended(RunEnd::Failed { step: step.to_owned(), cause: Some(error.into().to_string()) })
+}
+
 /// Performs a grant. An error means that the record could not be kept; what fails inside is an end of the run.
-pub(crate) fn perform<'a>(
+pub(crate) fn perform(
     runner: &Runner,
     grant: &Grant,
     request: &RunRequest,
-    attachments: Attachments<'a>,
+    attachments: Attachments<'_>,
     journal: &mut Journal,
     report: &mut RunReport,
 ) -> Result<RunEnd, RunError> {
-    record::granted(journal, grant)?;
-    report.tier = grant.capabilities.tier.to_string();
-    report.grades = grades(&runner.host, grant);
-    let lease = match lease_identity() {
-        Ok(lease) => lease,
-        Err(error) => return Ok(failed("lease user ids", &error)),
-    };
-    let stop = Stop::of(attachments.cancel);
-    let (work, since) = (journal.work()?.to_owned(), SystemTime::now());
-    let views = match views::prepare(request, runner.home.root(), lease.identity, &work, attachments.progress, &|| stop.is_asked()) {
-        Ok(views) => views,
-        Err(NoViews::Refused(refusal)) => return Ok(refuse(journal, &refusal)?),
-        Err(NoViews::Interrupted) => return Ok(stop.end(report)),
-    };
-    report.hidden = views.hidden.clone();
-    record::inputs(journal, &views.records)?;
-    let image = match HostImage::prepare(&runner.home.images()) {
-        Ok(image) => image,
-        Err(error) => return Ok(failed("prepare the image", &error)),
-    };
-    let plan = compile(&SandboxSpec {
-        capabilities: &grant.capabilities,
-        cgroups: &runner.host.cgroups,
-        identity: lease.identity,
-        image: &image,
-        inputs: views.inputs.clone(),
-        input_folders: views.input_folders.clone(),
-        project: views.project.clone(),
-        has_writable_union: runner.host.has_writable_union(),
-    });
-    record::creating(journal, &runner.host, grant, &plan, image_digest(&image))?;
-    let run = report.run.clone();
-    let creation = Creation {
-        plan: &plan,
-        run: &run,
-        limits: &grant.capabilities.limits,
-        memory_grade: runner.host.memory_grade(),
-        cgroups: &runner.host.cgroups,
-        lease,
-        cancel: attachments.cancel,
-    };
-    let sandbox: Sandbox<'a> = match Sandbox::create(creation, &mut |pid, cgroups: &[PathBuf]| journal.trace(&Traces::of(pid, cgroups))) {
-        Ok(sandbox) => sandbox,
-        Err(error) => return Ok(not_set_up(&error)),
-    };
-    journal.append(Event::SandboxCreated {})?;
-    let (end, remains) = match command(sandbox, request, attachments.output, &plan.workspace, journal, report)? {
-        Ok(ended) => ended,
-        Err(end) => return Ok(end),
-    };
-    let leaving = Leaving { views: &views, remains: &remains, since, work: &work, stop: &stop };
-    export(runner, grant, request, &leaving, journal, report)?;
-    Ok(end)
+    let mut performance = Performance { runner, grant, request, stop: Stop::of(attachments.cancel), journal, report };
+    match performance.perform(attachments) {
+        Ok(end) | Err(Halt::Ended(end)) => Ok(end),
+        Err(Halt::Broken(error)) => Err(error),
+    }
 }
 
-/// Starts the command and sees it to its end, and with it the sandbox.
-fn command<'a>(
-    mut sandbox: Sandbox<'a>,
-    request: &RunRequest,
-    output: OutputTo<'a>,
-    folder: &str,
-    journal: &mut Journal,
-    report: &mut RunReport,
-) -> Result<Result<(RunEnd, Remains), RunEnd>, RunError> {
-    let environment = request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
-    let command = Command { argv: request.command.clone(), environment };
-    record::starting(journal, request, &command, folder)?;
-    let is_kept = matches!(output, OutputTo::Report);
-    let (stdout, stderr) = match output {
-        OutputTo::Report => (Capture::keeping(), Capture::keeping()),
-        OutputTo::Streams { stdout, stderr } => (Capture::passing_on(stdout), Capture::passing_on(stderr)),
-    };
-    let stdin = match request.has_stdin.then(own_stdin).transpose() {
-        Ok(stdin) => stdin,
-        Err(error) => return Ok(Err(failed("take standard input", &error))),
-    };
-    let id = match sandbox.start(&command, Streams { stdin, stdout, stderr }) {
-        Ok(id) => id,
-        Err(errno) => return Ok(Err(failed("start the command", &errno.into()))),
-    };
-    let outcome = match sandbox.wait(id, true) {
-        Ok(outcome) => outcome,
-        Err(errno) => return Ok(Err(failed("wait for the command", &errno.into()))),
-    };
-    record::ended(journal, &outcome)?;
-    report.take_output(&outcome.stdout, &outcome.stderr, is_kept);
-    report.exit_status = ending::exit_status(&outcome.end);
-    let remains = match sandbox.finish() {
-        Ok(remains) => remains,
-        Err(errno) => return Ok(Err(failed("end the sandbox", &errno.into()))),
-    };
-    record::sandbox_ended(journal, &remains)?;
-    report.usage = record::usage(&remains.usage);
-    report.limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
-    Ok(Ok((ending::of(&outcome.end), remains)))
+/// One run on its way.
+struct Performance<'a> {
+    runner: &'a Runner,
+    grant: &'a Grant,
+    request: &'a RunRequest,
+    stop: Stop<'a>,
+    journal: &'a mut Journal,
+    report: &'a mut RunReport,
 }
 
-/// Collects what was named. Every process is dead by now, and the record is durable before anything leaves.
-fn export(
-    runner: &Runner,
-    grant: &Grant,
-    request: &RunRequest,
-    leaving: &Leaving<'_>,
-    journal: &mut Journal,
-    report: &mut RunReport,
-) -> Result<(), RunError> {
-    if request.exports.is_empty() {
-        return Ok(());
+impl Performance<'_> {
+    fn perform(&mut self, attachments: Attachments<'_>) -> Result<RunEnd, Halt> {
+        record::granted(self.journal, self.grant)?;
+        self.report.tier = self.grant.capabilities.tier.to_string();
+        self.report.grades = grades(&self.runner.host, self.grant);
+        let since = SystemTime::now();
+        let lease = lease_identity().map_err(failed_at("lease user ids"))?;
+        let work = self.journal.work()?.to_owned();
+        let views = self.views(&work, lease.identity, attachments.progress)?;
+        let plan = self.plan(&views, lease.identity)?;
+        let (end, remains) = self.command(&plan, lease, attachments.output, attachments.cancel)?;
+        self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
+        Ok(end)
     }
-    journal.append(Event::Exporting { globs: request.exports.iter().map(Glob::to_string).collect() })?;
-    journal.flush()?;
-    let limit = |key| grant.capabilities.limits.get(key).unwrap_or(0);
-    let limits = ExportLimits { artifacts: limit(LimitKey::Artifacts), bytes: limit(LimitKey::ArtifactBytes) };
-    let mut sink = Sink { artifacts: &runner.artifacts, stop: leaving.stop };
-    let is_patch = |glob: &&Glob| request.project.is_some() && glob.as_str() == PATCH;
-    let named: BTreeSet<&Glob> = request.exports.iter().filter(|glob| !is_patch(glob)).collect();
-    let globs: Vec<Glob> = named.into_iter().cloned().collect();
-    let mut export = collect(leaving.remains.workspace.as_fd(), &globs, limits, &mut sink);
-    if request.exports.iter().any(|glob| is_patch(&glob)) {
-        reserve_patch_name(&mut export);
-        patch(leaving, limits, &mut sink, &mut export);
+
+    fn views(&mut self, work: &Path, identity: Identity, progress: &mut dyn Progress) -> Result<Views, Halt> {
+        let views = views::prepare(self.request, self.runner.home.root(), identity, work, progress, &|| self.stop.is_asked());
+        let views = match views {
+            Ok(views) => views,
+            Err(NoViews::Refused(refusal)) => return Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
+            Err(NoViews::Interrupted) => return Err(Halt::Ended(self.stop.end(self.report))),
+        };
+        self.report.hidden = views.hidden.clone();
+        record::inputs(self.journal, &views.records)?;
+        Ok(views)
     }
-    cap(&mut export.refusals);
-    report.take_artifacts(&record::exported(journal, &export)?);
-    report.refusals = export.refusals.iter().map(|r| RefusalReport { path: r.path.escaped(), reason: r.reason.clone() }).collect();
-    if report.exit_status == 0 && !report.refusals.is_empty() {
-        report.exit_status = ending::INCOMPLETE;
+
+    fn plan(&mut self, views: &Views, identity: Identity) -> Result<Plan, Halt> {
+        let image = HostImage::prepare(&self.runner.home.images()).map_err(failed_at("prepare the image"))?;
+        let plan = compile(&SandboxSpec {
+            capabilities: &self.grant.capabilities,
+            cgroups: &self.runner.host.cgroups,
+            identity,
+            image: &image,
+            inputs: views.inputs.clone(),
+            input_folders: views.input_folders.clone(),
+            project: views.project.clone(),
+            has_writable_union: self.runner.host.has_writable_union(),
+        });
+        record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;
+        Ok(plan)
     }
-    Ok(())
+
+    /// Makes the sandbox, and sees the command and with it the sandbox to the end.
+    fn command(
+        &mut self,
+        plan: &Plan,
+        lease: IdentityLease,
+        output: OutputTo<'_>,
+        cancel: Option<BorrowedFd<'_>>,
+    ) -> Result<(RunEnd, Remains), Halt> {
+        let creation = Creation {
+            plan,
+            run: &self.report.run,
+            limits: &self.grant.capabilities.limits,
+            memory_grade: self.runner.host.memory_grade(),
+            cgroups: &self.runner.host.cgroups,
+            lease,
+            cancel,
+        };
+        let mut sandbox = Sandbox::create(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
+        self.journal.append(Event::SandboxCreated {})?;
+        let environment = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
+        let command = Command { argv: self.request.command.clone(), environment };
+        record::starting(self.journal, self.request, &command, &plan.workspace)?;
+        let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
+        let id = sandbox.start(&command, streams(stdin, output)).map_err(failed_at("start the command"))?;
+        let outcome = sandbox.wait(id, true).map_err(failed_at("wait for the command"))?;
+        record::ended(self.journal, &outcome)?;
+        self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));
+        self.report.exit_status = ending::exit_status(&outcome.end);
+        let remains = sandbox.finish().map_err(failed_at("end the sandbox"))?;
+        record::sandbox_ended(self.journal, &remains)?;
+        self.report.take_usage(&remains);
+        Ok((ending::of(&outcome.end), remains))
+    }
+
+    /// Collects what was named. Every process is dead by now, and the record is durable before anything leaves.
+    fn export(&mut self, leaving: &Leaving<'_>) -> Result<(), Halt> {
+        if self.request.exports.is_empty() {
+            return Ok(());
+        }
+        self.journal.append(Event::Exporting { globs: self.request.exports.iter().map(Glob::to_string).collect() })?;
+        self.journal.flush()?;
+        let limit = |key| self.grant.capabilities.limits.get(key).unwrap_or(0);
+        let limits = ExportLimits { artifacts: limit(LimitKey::Artifacts), bytes: limit(LimitKey::ArtifactBytes) };
+        let mut sink = Sink { artifacts: &self.runner.artifacts, stop: &self.stop };
+        let (patches, globs): (Vec<Glob>, Vec<Glob>) =
+            self.request.exports.iter().cloned().partition(|glob| self.request.project.is_some() && glob.as_str() == PATCH);
+        let mut export = collect(leaving.remains.workspace.as_fd(), &globs, limits, &mut sink);
+        if !patches.is_empty() {
+            reserve_patch_name(&mut export);
+            patch(leaving, limits, &mut sink, &mut export);
+        }
+        cap(&mut export.refusals);
+        self.report.take_artifacts(&record::exported(self.journal, &export)?);
+        self.report.take_refusals(&export.refusals);
+        Ok(())
+    }
+}
+
+fn streams(stdin: Option<OwnedFd>, output: OutputTo<'_>) -> Streams<'_> {
+    match output {
+        OutputTo::Report => Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() },
+        OutputTo::Streams { stdout, stderr } => Streams { stdin, stdout: Capture::passing_on(stdout), stderr: Capture::passing_on(stderr) },
+    }
 }
 
 /// A program can make as many things that are refused as it likes; a record names the first of them.
@@ -200,11 +220,10 @@ fn patch(leaving: &Leaving<'_>, limits: ExportLimits, sink: &mut Sink<'_>, expor
         // A private copy does not change under the run.
         since: (!project.path.starts_with(leaving.work)).then_some(leaving.since),
     };
-    let written =
-        write_patch(&request, &mut |_| leaving.stop.go_on()).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
-            true => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
-            false => Err(io::Error::other(format!("is {} bytes long, more than the limit of {}", bytes.len(), limits.bytes))),
-        });
+    let written = write_patch(&request, &mut |_| sink.stop.go_on()).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
+        true => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
+        false => Err(io::Error::other(format!("is {} bytes long, more than the limit of {}", bytes.len(), limits.bytes))),
+    });
     match written {
         Ok((stored, summary)) => {
             export.artifacts.push(Exported { path: PATCH.into(), is_executable: false, stored });
@@ -224,7 +243,6 @@ struct Leaving<'a> {
     since: SystemTime,
     /// Where private copies are.
     work: &'a Path,
-    stop: &'a Stop<'a>,
 }
 
 /// Whether the caller has asked to stop, and by which signal.
@@ -267,13 +285,4 @@ impl ArtifactSink for Sink<'_> {
         let (digest, bytes) = self.artifacts.put(content)?;
         Ok(Stored { bytes, sha256: digest.hex() })
     }
-}
-
-fn failed(step: &str, error: &io::Error) -> RunEnd {
-    RunEnd::Failed { step: step.to_owned(), cause: Some(error.to_string()) }
-}
-
-fn not_set_up(error: &SetupError) -> RunEnd {
-    let hint = error.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-    RunEnd::Failed { step: error.step.clone(), cause: Some(format!("{}{hint}", error.cause)) }
 }

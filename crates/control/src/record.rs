@@ -1,8 +1,8 @@
 //! Writes down what happens in a run, in the words of the evidence.
 
-use ringfence_evidence::{ArtifactRecord, Digest, Event, InputRecord, StreamRecord, UsageRecord};
-use ringfence_isolation::{Captured, Command, CommandOutcome, Export, OsText, Plan, Remains, Usage};
-use ringfence_policy::{Ask, Grant};
+use ringfence_evidence::{ArtifactRecord, Digest, Event, InputRecord, RunEnd, StreamRecord, UsageRecord};
+use ringfence_isolation::{Captured, Command, CommandOutcome, Export, HostImage, OsText, Plan, Remains, Usage};
+use ringfence_policy::{Ask, Grant, Refusal};
 use ringfence_store::{Journal, StoreError};
 
 use crate::ending;
@@ -55,6 +55,12 @@ pub(crate) fn granted(journal: &mut Journal, grant: &Grant) -> Result<(), StoreE
     journal.append(Event::RunGranted { grant: Box::new(grant.clone()) })
 }
 
+pub(crate) fn refused(journal: &mut Journal, refusal: &Refusal) -> Result<RunEnd, StoreError> {
+    let Refusal { rule, layer, hint } = refusal.clone();
+    journal.append(Event::RunRefused { rule, layer, hint })?;
+    Ok(ending::refused(refusal))
+}
+
 pub(crate) fn inputs(journal: &mut Journal, inputs: &[InputRecord]) -> Result<(), StoreError> {
     inputs.iter().try_for_each(|input| journal.append(Event::InputAdded { input: input.clone() }))
 }
@@ -64,14 +70,14 @@ pub(crate) fn creating(
     host: &ringfence_isolation::Host,
     grant: &Grant,
     plan: &Plan,
-    image_digest: Digest,
+    image: &HostImage,
 ) -> Result<(), StoreError> {
     journal.append(Event::SandboxCreating {
         tier: grant.capabilities.tier.to_string(),
         grades: crate::report::grades(host, grant),
         kernel: host.kernel.clone(),
         landlock: host.landlock,
-        image_digest,
+        image_digest: image.digest.parse().unwrap_or_else(|_| Digest::zero()),
         plan_digest: Digest::of(ringfence_evidence::canonical(plan).unwrap_or_default().as_bytes()),
     })
 }

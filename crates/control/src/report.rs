@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine;
 use ringfence_evidence::{ArtifactRecord, RunEnd, UsageRecord};
-use ringfence_isolation::{Captured, Host};
+use ringfence_isolation::{Captured, ExportRefusal, Host, Remains};
 use ringfence_policy::{Grant, LimitKey};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -133,6 +133,19 @@ impl RunReport {
         if is_kept {
             (self.stdout, self.stdout_base64) = text_or_base64(&stdout.kept);
             (self.stderr, self.stderr_base64) = text_or_base64(&stderr.kept);
+        }
+    }
+
+    pub(crate) fn take_usage(&mut self, remains: &Remains) {
+        self.usage = crate::record::usage(&remains.usage);
+        self.limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
+    }
+
+    /// A program that ended well has not done what was asked if something named did not leave.
+    pub(crate) fn take_refusals(&mut self, refusals: &[ExportRefusal]) {
+        self.refusals = refusals.iter().map(|r| RefusalReport { path: r.path.escaped(), reason: r.reason.clone() }).collect();
+        if self.exit_status == 0 && !self.refusals.is_empty() {
+            self.exit_status = crate::ending::INCOMPLETE;
         }
     }
 

@@ -1,9 +1,9 @@
 //! The straight line of a run: recorded, decided, performed, sealed.
 
-use ringfence_evidence::{Digest, Event, RunEnd, SigningKey};
+use ringfence_evidence::SigningKey;
 use ringfence_isolation::{Cgroups, Host, HostImage, Plan, SandboxSpec, Traces, compile, lease_identity};
 use ringfence_policy::{Execution, Field, Grant, PackageMode, Refusal, Tier, resolve};
-use ringfence_store::{Artifacts, Home, Journal, RunId, StoreError, load_or_make_key};
+use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
 use crate::registry::{self, Agent};
@@ -58,7 +58,7 @@ impl Runner {
         let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
         report.end = match self.decide(request, &agent) {
             Ok(grant) => perform::perform(self, &grant, request, attachments, &mut journal, &mut report)?,
-            Err(refusal) => refuse(&mut journal, &refusal)?,
+            Err(refusal) => record::refused(&mut journal, &refusal)?,
         };
         report.evidence = journal.seal(&report.end, &self.key, crate::VERSION)?.to_string();
         Ok(report)
@@ -103,12 +103,6 @@ impl Runner {
 /// The cgroups are on record before they are made.
 fn traces_before(cgroups: &Cgroups, run: &RunId) -> Traces {
     Traces { cgroups: cgroups.folders(run.as_str()), ..Traces::default() }
-}
-
-pub(crate) fn refuse(journal: &mut Journal, refusal: &Refusal) -> Result<RunEnd, StoreError> {
-    let Refusal { rule, layer, hint } = refusal.clone();
-    journal.append(Event::RunRefused { rule, layer, hint })?;
-    Ok(ending::refused(refusal))
 }
 
 /// What policy allows but this version cannot do is refused, never weakened.
@@ -160,9 +154,4 @@ fn check_host(host: &Host, grant: &Grant) -> Result<(), Refusal> {
         return Err(ending::host_refusal("the limit `cpus` cannot be held here".into(), hint));
     }
     Ok(())
-}
-
-/// The digest of an image as evidence holds it.
-pub(crate) fn image_digest(image: &HostImage) -> Digest {
-    image.digest.parse().unwrap_or_else(|_| Digest::zero())
 }
