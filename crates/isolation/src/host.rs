@@ -19,7 +19,7 @@ pub const LEAST_LANDLOCK: u32 = 2;
 /// What a run needs to know of the host: two files read and one system call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Whether this process is root.
+    /// Whether this process is root, with ids to give to each sandbox.
     pub is_root: bool,
     /// Where groups can be made.
     pub cgroups: Cgroups,
@@ -43,7 +43,7 @@ impl Host {
     /// Looks.
     pub fn look() -> Self {
         Self {
-            is_root: geteuid().is_root(),
+            is_root: crate::identity::has_ranges(),
             cgroups: Cgroups::discover(),
             landlock: landlock::version(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),

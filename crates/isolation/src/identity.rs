@@ -33,7 +33,7 @@ pub struct IdentityLease {
 
 /// Takes a free range as root, or the caller's own ids.
 pub fn lease_identity() -> std::io::Result<IdentityLease> {
-    if !geteuid().is_root() {
+    if !has_ranges() {
         let identity = Identity::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         return Ok(IdentityLease { identity, _lock: None });
     }
@@ -46,6 +46,17 @@ pub fn lease_identity() -> std::io::Result<IdentityLease> {
         }
     }
     Err(std::io::Error::other(format!("all {SLOTS} ranges of user ids are in use")))
+}
+
+/// Whether this process may give each sandbox ids of its own: root, and not the root of a namespace in which those ids do not exist.
+pub(crate) fn has_ranges() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let covers = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().filter_map(|field| field.parse::<u64>().ok());
+        let (inside, count) = (fields.next().unwrap_or(u64::MAX), fields.nth(1).unwrap_or(0));
+        inside <= u64::from(FIRST) && inside.saturating_add(count) >= u64::from(FIRST) + u64::from(SLOTS) * u64::from(RANGE)
+    };
+    geteuid().is_root() && map.lines().any(covers)
 }
 
 /// One line of an id map.

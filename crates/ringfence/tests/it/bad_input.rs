@@ -223,14 +223,53 @@ fn a_wrong_profile_is_refused_with_line_field_cause_and_fix() {
 }
 
 #[test]
-fn an_interrupt_ends_the_run_and_seals_it() {
+fn a_request_to_stop_ends_the_run_and_seals_it() {
+    // TERM, not INT: a shell's background jobs, of which this test may be one, ignore INT, and what the caller ignores stays ignored.
     for place in Place::each() {
         let child = place.command(binary()).args(["run", "--", "sleep", "63.75"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
         eventually("sandbox", || sleepers("63.75").len() == 1);
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM).unwrap();
         let outcome = outcome(child.wait_with_output().unwrap());
-        assert_eq!(outcome.status, 130, "{outcome:?}");
-        assert!(outcome.stderr.contains("failed at `interrupted`: SIGINT") && outcome.stderr.contains("evidence sha256:"), "{outcome:?}");
+        assert_eq!(outcome.status, 143, "{outcome:?}");
+        assert!(outcome.stderr.contains("failed at `interrupted`: SIGTERM") && outcome.stderr.contains("evidence sha256:"), "{outcome:?}");
         place.assert_clean();
     }
+}
+
+#[test]
+fn without_user_namespaces_nothing_runs_and_the_way_out_is_named() {
+    for place in Place::each() {
+        // The root of a namespace in which no further one can be made.
+        let script = format!("echo 0 > /proc/sys/user/max_user_namespaces && exec {} run -- echo RAN", binary().display());
+        let outcome = outcome(place.command("/usr/bin/unshare").args(["-Ur", "bash", "-c", &script]).output().unwrap());
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (125, ""), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("failed at `make namespaces`") && outcome.stderr.contains("user.max_user_namespaces"),
+            "{outcome:?}"
+        );
+        place.assert_clean();
+    }
+}
+
+#[test]
+fn as_root_of_a_namespace_a_run_works_with_the_one_id_there_is() {
+    for place in Place::each() {
+        let script = format!("exec {} run --quiet -- id -u", binary().display());
+        let outcome = outcome(place.command("/usr/bin/unshare").args(["-Ur", "bash", "-c", &script]).output().unwrap());
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "1000\n"), "{:?} {outcome:?}", place.user);
+    }
+}
+
+/// Needs root: to take `/proc` away.
+#[test]
+fn without_proc_nothing_runs() {
+    if !is_root() {
+        return eprintln!("skipped: taking /proc away needs root");
+    }
+    let place = Place::new(User::Root);
+    place.ringfence(&["run", "--", "true"]);
+    let script = format!("umount -l /proc && exec {} run -- echo RAN", binary().display());
+    let outcome = outcome(place.command("/usr/bin/unshare").args(["-m", "bash", "-c", &script]).output().unwrap());
+    assert_eq!((outcome.status, outcome.stdout.as_str()), (125, ""), "{outcome:?}");
+    assert!(outcome.stderr.contains("/proc") && outcome.stderr.contains("hint: mount"), "{outcome:?}");
 }
