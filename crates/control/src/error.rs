@@ -33,6 +33,14 @@ pub enum RunError {
         /// What there is.
         known: String,
     },
+    /// Another profile goes by this name in records and lists.
+    #[error("`{path}` bears the name of the shipped profile `{name}` but says something else")]
+    ShippedName {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The name.
+        name: String,
+    },
     /// The agent may not run.
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -49,6 +57,7 @@ impl RunError {
             Self::Profile(error) => error.fix.clone(),
             Self::File { .. } => "look at the file named above".into(),
             Self::NoProfile { .. } => "name one of these, or the path of a file that ends in .toml".into(),
+            Self::ShippedName { name, .. } => format!("give it a name of its own, such as `name = \"my-{name}\"`"),
             Self::Registry(error) => error.hint(),
             Self::Random(_) => "this host has no source of random bytes".into(),
         }

@@ -15,11 +15,11 @@ mod sweep;
 mod views;
 
 pub use error::RunError;
-pub use profiles::{ProfileText, find_profile};
+pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, NoProgress, OutputTo, Progress, RunRequest};
-pub use run::{Explained, Runner};
+pub use run::{Explained, Runner, missing_in_this_version};
 pub use settings::Settings;
 
 /// The version of this program, as it stands in evidence.

@@ -172,10 +172,13 @@ impl Performance<'_> {
         let mut export = collect(leaving.remains.workspace.as_fd(), &globs, limits, &mut sink);
         if !patches.is_empty() {
             reserve_patch_name(&mut export);
-            patch(leaving, limits, &mut sink, &mut export);
+            let taken: u64 = export.artifacts.iter().map(|artifact| artifact.stored.bytes).sum();
+            let left = ExportLimits { artifacts: limits.artifacts - export.artifacts.len() as u64, bytes: limits.bytes - taken };
+            patch(leaving, left, &mut sink, &mut export);
         }
         cap(&mut export.refusals);
-        self.report.take_artifacts(&record::exported(self.journal, &export)?);
+        record::exported(self.journal, &export)?;
+        self.report.take_artifacts(&export.artifacts);
         self.report.take_refusals(&export.refusals);
         Ok(())
     }
@@ -221,8 +224,9 @@ fn patch(leaving: &Leaving<'_>, limits: ExportLimits, sink: &mut Sink<'_>, expor
         since: (!project.path.starts_with(leaving.work)).then_some(leaving.since),
     };
     let written = write_patch(&request, &mut |_| sink.stop.go_on()).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
-        true => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
-        false => Err(io::Error::other(format!("is {} bytes long, more than the limit of {}", bytes.len(), limits.bytes))),
+        true if limits.artifacts > 0 => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
+        true => Err(io::Error::other("is one artifact more than the limit")),
+        false => Err(io::Error::other(format!("is {} bytes long, more than the {} that are left of the limit", bytes.len(), limits.bytes))),
     });
     match written {
         Ok((stored, summary)) => {

@@ -27,8 +27,12 @@ impl ProfileText {
     }
 
     fn read(path: &Path) -> Result<Self, RunError> {
-        let text = fs::read_to_string(path).map_err(|source| RunError::File { act: "read profile", path: path.to_owned(), source })?;
-        Self::parse(path.to_string_lossy().into_owned(), text)
+        let text = read_text(path).map_err(|source| RunError::File { act: "read profile", path: path.to_owned(), source })?;
+        let found = Self::parse(path.to_string_lossy().into_owned(), text)?;
+        match shipped().iter().any(|s| s.name == found.profile.name.as_str() && s.text != found.text) {
+            true => Err(RunError::ShippedName { path: path.to_owned(), name: found.profile.name.to_string() }),
+            false => Ok(found),
+        }
     }
 
     fn parse(origin: String, text: String) -> Result<Self, RunError> {
@@ -50,4 +54,14 @@ pub fn find_profile(home: &Home, word: &str) -> Result<ProfileText, RunError> {
     }
     let known: Vec<&str> = shipped().iter().map(|s| s.name).collect();
     Err(RunError::NoProfile { name: word.escape_debug().to_string(), known: known.join(", ") })
+}
+
+/// Reads a text that a person wrote: a plain file of sensible length. (A pipe or a device would keep us for ever.)
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    const LONGEST: u64 = 1 << 20;
+    let meta = fs::metadata(path)?;
+    match meta.is_file() && meta.len() <= LONGEST {
+        true => fs::read_to_string(path),
+        false => Err(std::io::Error::other("is not a regular file of at most 1 MiB")),
+    }
 }

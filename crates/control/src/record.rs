@@ -44,11 +44,26 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
 
 /// Arguments in which no known secret stands.
 pub(crate) fn masked(argv: &[OsText], secrets: &[String]) -> Vec<String> {
+    // Longest first: a secret may begin with another one.
+    let mut secrets: Vec<&[u8]> = secrets.iter().map(String::as_bytes).filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let mask = |argument: &OsText| {
-        let long_enough = secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET);
-        long_enough.fold(argument.escaped(), |text, secret| text.replace(secret.as_str(), "***"))
+        let masked = secrets.iter().fold(argument.as_bytes().to_vec(), |bytes, secret| replace_all(&bytes, secret));
+        OsText::from(masked.as_slice()).escaped()
     };
     argv.iter().map(mask).collect()
+}
+
+fn replace_all(bytes: &[u8], secret: &[u8]) -> Vec<u8> {
+    let mut masked = Vec::new();
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(secret.len()).position(|window| window == secret) {
+        masked.extend_from_slice(&rest[..at]);
+        masked.extend_from_slice(b"***");
+        rest = &rest[at + secret.len()..];
+    }
+    masked.extend_from_slice(rest);
+    masked
 }
 
 pub(crate) fn granted(journal: &mut Journal, grant: &Grant) -> Result<(), StoreError> {
@@ -120,17 +135,15 @@ pub(crate) fn usage(usage: &Usage) -> UsageRecord {
     }
 }
 
-pub(crate) fn exported(journal: &mut Journal, export: &Export) -> Result<Vec<ArtifactRecord>, StoreError> {
-    let mut records = Vec::new();
+pub(crate) fn exported(journal: &mut Journal, export: &Export) -> Result<(), StoreError> {
     for artifact in &export.artifacts {
         let sha256 = artifact.stored.sha256.parse().unwrap_or_else(|_| Digest::zero());
         let record =
             ArtifactRecord { path: artifact.path.escaped(), bytes: artifact.stored.bytes, sha256, is_executable: artifact.is_executable };
-        journal.append(Event::ArtifactExported { artifact: record.clone() })?;
-        records.push(record);
+        journal.append(Event::ArtifactExported { artifact: record })?;
     }
     for refusal in &export.refusals {
         journal.append(Event::ArtifactRefused { path: refusal.path.escaped(), reason: refusal.reason.clone() })?;
     }
-    Ok(records)
+    Ok(())
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base64::Engine;
-use ringfence_evidence::{ArtifactRecord, RunEnd, UsageRecord};
-use ringfence_isolation::{Captured, ExportRefusal, Host, Remains};
+use ringfence_evidence::{RunEnd, UsageRecord};
+use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remains};
 use ringfence_policy::{Grant, LimitKey};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -75,6 +75,10 @@ pub struct ArtifactReport {
     /// Whether it was executable in the workspace.
     #[serde(skip)]
     pub is_executable: bool,
+    /// Its path as it is.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub name: OsText,
 }
 
 /// A refusal in a report.
@@ -149,11 +153,15 @@ impl RunReport {
         }
     }
 
-    pub(crate) fn take_artifacts(&mut self, records: &[ArtifactRecord]) {
-        self.artifacts = records
-            .iter()
-            .map(|r| ArtifactReport { path: r.path.clone(), bytes: r.bytes, sha256: r.sha256.to_string(), is_executable: r.is_executable })
-            .collect();
+    pub(crate) fn take_artifacts(&mut self, exported: &[Exported]) {
+        let report = |e: &Exported| ArtifactReport {
+            path: e.path.escaped(),
+            bytes: e.stored.bytes,
+            sha256: format!("sha256:{}", e.stored.sha256),
+            is_executable: e.is_executable,
+            name: e.path.clone(),
+        };
+        self.artifacts = exported.iter().map(report).collect();
     }
 }
 

@@ -46,8 +46,8 @@ pub struct RunRequest {
     pub has_stdin: bool,
     /// Values that must not stand in the record, should they occur in an argument.
     pub known_secrets: Vec<String>,
-    /// The caller's home: neither it nor what holds it can be given, though what is in it can.
-    pub user_home: Option<PathBuf>,
+    /// People's homes: neither they nor what holds them can be given, though what is in them can.
+    pub homes: Vec<PathBuf>,
 }
 
 /// Where the command's output goes.

@@ -2,7 +2,7 @@
 
 use ringfence_evidence::SigningKey;
 use ringfence_isolation::{Cgroups, Host, HostImage, Plan, SandboxSpec, Traces, compile, lease_identity};
-use ringfence_policy::{Execution, Field, Grant, PackageMode, Refusal, Tier, resolve};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
@@ -54,7 +54,7 @@ impl Runner {
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
         record::requested(&mut journal, request, &agent, &self.settings)?;
-        journal.flush()?;
+        journal.accept()?;
         let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
         report.end = match self.decide(request, &agent) {
             Ok(grant) => perform::perform(self, &grant, request, attachments, &mut journal, &mut report)?,
@@ -66,8 +66,9 @@ impl Runner {
 
     /// Policy first, then what this version and this host can do.
     fn decide(&self, request: &RunRequest, agent: &Agent) -> Result<Grant, Refusal> {
+        check_version(&request.profile.profile.name, &request.profile.profile.bound)?;
         let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
-        check_version(&grant)?;
+        check_version(&request.profile.profile.name, &grant.capabilities)?;
         check_host(&self.host, &grant)?;
         Ok(grant)
     }
@@ -106,31 +107,34 @@ fn traces_before(cgroups: &Cgroups, run: &RunId) -> Traces {
 }
 
 /// What policy allows but this version cannot do is refused, never weakened.
-fn check_version(grant: &Grant) -> Result<(), Refusal> {
-    let caps = &grant.capabilities;
-    if caps.execution == Execution::None {
+fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(), Refusal> {
+    if capabilities.execution == Execution::None {
         return Err(Refusal {
-            rule: format!("profile `{}` has no execution surface: there is nothing to run a command in", grant.profile),
-            layer: ringfence_policy::Layer::Profile,
+            rule: format!("profile `{profile}` has no execution surface: there is nothing to run a command in"),
+            layer: Layer::Profile,
             hint: "choose a profile whose execution is `commands`".into(),
         });
     }
-    let needed = if caps.tier != Tier::Process {
-        Some(format!("tier `{}`", caps.tier))
-    } else if !caps.network.is_none() {
-        Some(format!("network destinations ({})", caps.show(Field::Network)))
-    } else if caps.packages.most() != PackageMode::None {
-        Some(format!("package installs ({})", caps.packages))
-    } else if !caps.tools.is_none() {
-        Some(format!("governed tools ({})", caps.tools))
-    } else {
-        None
-    };
-    match needed {
+    match missing_in_this_version(capabilities) {
         Some(what) => {
             Err(ending::host_refusal(format!("needs {what}, not available in this version"), "choose a profile without it".into()))
         }
         None => Ok(()),
+    }
+}
+
+/// What of some capabilities this version does not have.
+pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
+    if capabilities.tier != Tier::Process {
+        Some(format!("tier `{}`", capabilities.tier))
+    } else if !capabilities.network.is_none() {
+        Some(format!("network destinations ({})", capabilities.network))
+    } else if capabilities.packages.most() != PackageMode::None {
+        Some(format!("package installs ({})", capabilities.packages))
+    } else if !capabilities.tools.is_none() {
+        Some(format!("governed tools ({})", capabilities.tools))
+    } else {
+        None
     }
 }
 

@@ -1,6 +1,7 @@
 //! `ringfence.toml`: the operator's ceiling. First use writes one that no agent can talk its way over.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
@@ -23,14 +24,27 @@ impl Settings {
     /// Reads settings; with `is_home` a file that is not there is written first.
     pub fn load(path: &Path, is_home: bool) -> Result<Self, RunError> {
         let file = |act| move |source| RunError::File { act, path: path.to_owned(), source };
-        let text = match fs::read_to_string(path) {
+        let text = match crate::profiles::read_text(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && is_home => {
-                fs::write(path, FIRST).map_err(file("write"))?;
-                FIRST.to_owned()
+                write_first(path).map_err(file("write"))?;
+                crate::profiles::read_text(path).map_err(file("read"))?
             }
             read => read.map_err(file("read"))?,
         };
         let ceiling = parse_settings(&path.to_string_lossy(), &text)?;
         Ok(Self { ceiling, digest: Digest::of(text.as_bytes()) })
+    }
+}
+
+/// There whole or not at all, and only once, however many processes are at their first use: a ceiling that was cut would bound nothing.
+fn write_first(path: &Path) -> std::io::Result<()> {
+    let draft = path.with_extension(format!("toml.draft-{}", std::process::id()));
+    let mut file = fs::File::create(&draft)?;
+    file.write_all(FIRST.as_bytes()).and_then(|()| file.sync_all())?;
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(e),
+        Ok(()) | Err(_) => Ok(()),
     }
 }

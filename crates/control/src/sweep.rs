@@ -4,7 +4,7 @@
 
 use ringfence_evidence::{RunEnd, SigningKey};
 use ringfence_isolation::Traces;
-use ringfence_store::{Artifacts, Home, Orphan};
+use ringfence_store::{Artifacts, Home, Orphan, StoreError};
 
 use crate::error::RunError;
 
@@ -12,16 +12,21 @@ use crate::error::RunError;
 pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<Vec<String>, RunError> {
     let mut warnings = Vec::new();
     for mut orphan in Orphan::find_all(home)? {
-        if let Some(Err(error)) = orphan.traces::<Traces>().map(|traces| traces.remove()) {
+        if let Some(Err(error)) = orphan.traces::<Traces>().map(|traces| traces.remove(orphan.run().as_str())) {
             // Something of it is still there: the next sweep tries again.
             warnings.push(format!("what run {} left cannot be removed yet: {error}", orphan.run()));
             continue;
         }
         let cause = "the process that had this run ended before it was sealed".to_owned();
         let end = RunEnd::Failed { step: "interrupted".into(), cause: Some(cause) };
-        if let Err(error) = orphan.settle(home, &end, key, crate::VERSION) {
-            warnings.push(format!("{error}; it is not sealed, and its mark is now in `{}`", home.damaged().display()));
-            orphan.set_aside(home)?;
+        match orphan.settle(home, &end, key, crate::VERSION) {
+            Ok(()) => {}
+            Err(error @ StoreError::Record { .. }) => {
+                warnings.push(format!("{error}; it is not sealed, and its mark is now in `{}`", home.damaged().display()));
+                orphan.set_aside(home)?;
+            }
+            // No room, say: the next sweep seals it.
+            Err(error) => warnings.push(format!("run {} cannot be sealed yet: {error}", orphan.run())),
         }
     }
     home.sweep()?;

@@ -10,6 +10,9 @@ use ringfence_policy::{Layer, Refusal, WorkspacePath};
 use crate::report::HiddenReport;
 use crate::request::{Progress, RunRequest};
 
+/// Folders of the host that every run sees.
+const IMAGE: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
+
 /// What a run sees of the host's files.
 #[derive(Debug, Default)]
 pub(crate) struct Views {
@@ -44,8 +47,7 @@ pub(crate) fn prepare(
     progress: &mut dyn Progress,
     stop: &dyn Fn() -> bool,
 ) -> Result<Views, NoViews> {
-    let mut preparation =
-        Preparation { record, user_home: request.user_home.as_deref(), identity, work, progress, stop, views: Views::default() };
+    let mut preparation = Preparation { record, homes: &request.homes, identity, work, progress, stop, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;
@@ -55,7 +57,7 @@ pub(crate) fn prepare(
 
 struct Preparation<'a> {
     record: &'a Path,
-    user_home: Option<&'a Path>,
+    homes: &'a [PathBuf],
     identity: Identity,
     work: &'a Path,
     progress: &'a mut dyn Progress,
@@ -143,7 +145,13 @@ impl Preparation<'_> {
                 "fetch artifacts with `ringfence artifact get`",
             ));
         }
-        match path == Path::new("/") || self.record.starts_with(path) || self.user_home.is_some_and(|home| home.starts_with(path)) {
+        if IMAGE.iter().any(|tree| path.starts_with(tree)) {
+            return Err(refusal(
+                format!("{what} `{}` is part of the image, where nothing of it could be hidden", path.display()),
+                "keep projects and data outside /usr",
+            ));
+        }
+        match path == Path::new("/") || self.record.starts_with(path) || self.homes.iter().any(|home| home.starts_with(path)) {
             true => Err(refusal(
                 format!("{what} `{}` holds a whole home or more than a project", path.display()),
                 "name the folder of the one project or data set",
@@ -172,15 +180,15 @@ impl Preparation<'_> {
             digest_of: "listing".into(),
             hidden: scan.hidden.iter().map(|h| format!("{}: {}", h.path.escaped(), h.reason)).collect(),
         });
-        self.view_or_copy(path, name, scan)
+        self.view_or_copy(path, scan)
     }
 
     /// A view where every file has one owner that can appear as the agent; a private copy otherwise.
-    fn view_or_copy(&mut self, path: &Path, name: &str, scan: Scan) -> Result<FolderView, NoViews> {
+    fn view_or_copy(&mut self, path: &Path, scan: Scan) -> Result<FolderView, NoViews> {
         if let Some(owner) = self.owner(path, &scan) {
             return Ok(FolderView { path: path.to_owned(), owner, veil: scan.veil });
         }
-        let copy = self.work.join(format!("copy-{name}"));
+        let copy = self.work.join(format!("copy-{}", self.views.records.len()));
         let copied = copy_tree(path, &copy, &scan.veil, self.identity, &mut |paths| {
             self.progress.tell("paths copied", paths);
             go_on(self.stop)

@@ -80,6 +80,10 @@ fn compare(events: &[u8], lines: &[Line], statement: &Statement) -> Result<(), V
     if lines.len() as u64 != statement.predicate.events {
         return wrong("does not have the number of events that was sealed");
     }
+    match lines.first().map(|line| &line.event) {
+        Some(Event::RunRequested { run, .. }) if *run == statement.predicate.run => {}
+        _ => return wrong("does not begin with the request of the run that was sealed"),
+    }
     let artifacts = artifacts(lines);
     if artifacts.len() != rest.len() || !artifacts.iter().zip(rest).all(|(a, subject)| has(subject, &a.path, &a.sha256)) {
         return wrong("names other artifacts than the statement");

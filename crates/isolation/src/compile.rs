@@ -107,8 +107,8 @@ impl Draft {
         self.steps.push(Step::Folder { at: at.to_owned(), mode, is_agents });
     }
 
-    fn union(&mut self, at: &str, layers: &[&str]) {
-        self.steps.push(Step::Union { at: at.to_owned(), layers: layers.iter().map(|l| (*l).to_owned()).collect() });
+    fn union(&mut self, at: &str, layers: &[&str], executable: bool) {
+        self.steps.push(Step::Union { at: at.to_owned(), layers: layers.iter().map(|l| (*l).to_owned()).collect(), executable });
     }
 
     fn bind(&mut self, from: &str, to: &str, executable: bool) {
@@ -119,10 +119,10 @@ impl Draft {
     fn root(&mut self, image: &HostImage) {
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
-        self.union("root", &["skeleton", "empty"]);
+        self.union("root", &["skeleton", "empty"], true);
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
-            self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"]);
+            self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"], true);
         }
     }
 
@@ -188,13 +188,13 @@ impl Draft {
     fn inputs(&mut self, spec: &SandboxSpec<'_>) {
         let Some(files) = &spec.inputs else { return };
         self.tree(files.path.clone(), files.owner.clone(), "inputs");
-        self.union("root/inputs", &["inputs", "empty"]);
+        self.union("root/inputs", &["inputs", "empty"], is_executable(spec));
         for (number, (name, folder)) in spec.input_folders.iter().enumerate() {
             let (layer, below) = (format!("veil-{number}"), format!("input-{number}"));
             self.tree(folder.path.clone(), folder.owner.clone(), &below);
             let Veil { hidden, replaced } = folder.veil.clone();
             self.steps.push(Step::Veil { layer: layer.clone(), below: below.clone(), hidden, replaced });
-            self.union(&format!("root/inputs/{name}"), &[&layer, &below]);
+            self.union(&format!("root/inputs/{name}"), &[&layer, &below], is_executable(spec));
         }
     }
 
@@ -221,8 +221,24 @@ fn folders_above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
 /// Files of `/proc` that tell about the host beyond this namespace and are readable by anyone.
-const MASKED: &[&str] =
-    &["keys", "key-users", "kallsyms", "modules", "timer_list", "sched_debug", "latency_stats", "vmallocinfo", "interrupts"];
+const MASKED: &[&str] = &[
+    "cmdline",
+    "config.gz",
+    "diskstats",
+    "partitions",
+    "swaps",
+    "iomem",
+    "ioports",
+    "keys",
+    "key-users",
+    "kallsyms",
+    "modules",
+    "timer_list",
+    "sched_debug",
+    "latency_stats",
+    "vmallocinfo",
+    "interrupts",
+];
 
 /// Namespaces inside namespaces are the way to most kernel bugs: none can be made. Watches are counted per user: bounded.
 fn sysctls() -> Vec<Sysctl> {
@@ -248,14 +264,16 @@ fn process_limits(spec: &SandboxSpec<'_>) -> Vec<(ProcessLimit, u64)> {
         (ProcessLimit::FileSize, limit(LimitKey::Disk)),
         (ProcessLimit::OpenFiles, limit(LimitKey::OpenFiles)),
         (ProcessLimit::Core, 0),
+        (ProcessLimit::RealTimePriority, 0),
+        (ProcessLimit::Nice, 0),
         (ProcessLimit::Cpu, limit(LimitKey::Cpu).div_ceil(1000) + 1),
         (ProcessLimit::LockedMemory, LOCKED_MEMORY),
         (ProcessLimit::PendingSignals, 1024),
         (ProcessLimit::MessageQueues, 0),
     ];
     if !spec.cgroups.holds_memory() {
-        // A backstop between two looks of the supervisor, which ends the run at the limit itself.
-        limits.push((ProcessLimit::Data, limit(LimitKey::Memory).saturating_mul(2)));
+        // A backstop far behind the supervisor, which ends the run at the limit itself and says so; nearer, a program would only see an allocation fail.
+        limits.push((ProcessLimit::Data, limit(LimitKey::Memory).saturating_mul(8)));
     }
     limits
 }
@@ -277,7 +295,7 @@ fn group_limits(spec: &SandboxSpec<'_>) -> GroupLimits {
     let limits = &spec.capabilities.limits;
     GroupLimits {
         memory_bytes: limits.get(LimitKey::Memory),
-        processes: limits.get(LimitKey::Processes).map(|most| most + 1),
+        processes: limits.get(LimitKey::Processes).map(|most| most.saturating_add(1)),
         cpus_milli: limits.get(LimitKey::Cpus),
     }
 }
@@ -302,7 +320,7 @@ fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
     FilterSpec {
         debug: spec.capabilities.kernel == Kernel::Debug,
         processes: spec.capabilities.spawn != Spawn::None,
-        anonymous_files: is_counted,
+        anonymous_files: is_counted && is_executable(spec),
         shared_memory: is_counted,
         same_user: shares_id_with_init(spec) == 1,
     }

@@ -43,7 +43,7 @@ impl Host {
     /// Looks.
     pub fn look() -> Self {
         Self {
-            is_root: crate::identity::has_ranges(),
+            is_root: crate::identity::has_ranges().unwrap_or(false),
             cgroups: Cgroups::discover(),
             landlock: landlock::version(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
@@ -77,6 +77,12 @@ impl Host {
             return Err(HostError {
                 missing: "/proc is not mounted, or the kernel has no user namespaces".into(),
                 hint: "mount -t proc proc /proc".into(),
+            });
+        }
+        if !self.cgroups.holds_memory() && !Path::new("/proc/thread-self/children").exists() {
+            return Err(HostError {
+                missing: "without a cgroup the tree of processes must be watched, and this kernel does not tell of children".into(),
+                hint: "use a kernel with CONFIG_PROC_CHILDREN, or let this process see a cgroup tree".into(),
             });
         }
         if self.landlock < LEAST_LANDLOCK {

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
@@ -33,11 +34,13 @@ pub struct IdentityLease {
 
 /// Takes a free range as root, or the caller's own ids.
 pub fn lease_identity() -> std::io::Result<IdentityLease> {
-    if !has_ranges() {
+    if !has_ranges()? {
         let identity = Identity::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
         return Ok(IdentityLease { identity, _lock: None });
     }
-    fs::create_dir_all(LOCKS)?;
+    // Nobody else may take these locks.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(LOCKS)?;
+    fs::set_permissions(LOCKS, fs::Permissions::from_mode(0o700))?;
     for slot in 0..SLOTS {
         let lock = File::options().create(true).truncate(false).write(true).open(Path::new(LOCKS).join(slot.to_string()))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
@@ -49,14 +52,14 @@ pub fn lease_identity() -> std::io::Result<IdentityLease> {
 }
 
 /// Whether this process may give each sandbox ids of its own: root, and not the root of a namespace in which those ids do not exist.
-pub(crate) fn has_ranges() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+pub(crate) fn has_ranges() -> std::io::Result<bool> {
+    let map = fs::read_to_string("/proc/self/uid_map")?;
     let covers = |line: &str| {
         let mut fields = line.split_ascii_whitespace().filter_map(|field| field.parse::<u64>().ok());
         let (inside, count) = (fields.next().unwrap_or(u64::MAX), fields.nth(1).unwrap_or(0));
         inside <= u64::from(FIRST) && inside.saturating_add(count) >= u64::from(FIRST) + u64::from(SLOTS) * u64::from(RANGE)
     };
-    geteuid().is_root() && map.lines().any(covers)
+    Ok(geteuid().is_root() && map.lines().any(covers))
 }
 
 /// One line of an id map.

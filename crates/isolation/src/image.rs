@@ -119,7 +119,8 @@ fn copied() -> io::Result<Vec<String>> {
 /// Makes the root beside its final place and renames it there, so that two processes at once both end well.
 fn make(folder: &Path, kept: &Path, trees: &[(String, PathBuf)]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let draft = folder.join(format!("draft-{}-{}", std::process::id(), rustix::process::getpid().as_raw_nonzero()));
+    let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let draft = folder.join(format!("draft-{}-{moment}", std::process::id()));
     let root = draft.join("root");
     fs::create_dir_all(&root)?;
     FOLDERS.iter().try_for_each(|name| fs::create_dir_all(root.join(name)))?;

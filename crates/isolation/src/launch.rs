@@ -53,6 +53,9 @@ fn hint_for(error: &StepError) -> Option<String> {
         (step, Errno::PERM) if step.starts_with("process information") => {
             "an outer container hides parts of /proc; run it with an unmasked /proc (`--security-opt systempaths=unconfined`)"
         }
+        (step, Errno::INVAL) if step.starts_with("open ") => {
+            "something is mounted below this folder (as in WSL or a container): unmount it, or run as root"
+        }
         (step, _) if step.starts_with("read-only union") || step.starts_with("writable view") => {
             "overlayfs must be usable in a user namespace (Linux 5.13 or newer, module `overlay` loaded)"
         }
@@ -154,7 +157,7 @@ fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, Owned
 fn become_init(identity: Identity, program: &OwnedFd, control: &OwnedFd, go: &OwnedFd) -> StepError {
     let prepared = wait_for_maps(go)
         .and_then(|()| signals::reset_all().at(|| "reset signals".into()))
-        .and_then(|()| offer_to_memory_killer())
+        .and_then(|()| prepare_for_death())
         .and_then(|()| take_ids(identity))
         .and_then(|()| place(program, control));
     match prepared {
@@ -178,9 +181,14 @@ fn wait_for_maps(go: &OwnedFd) -> Result<(), StepError> {
 const OOM_SCORE: &str = "800";
 
 /// Now, while the file is still ours: what follows makes this process one that cannot be looked into.
-fn offer_to_memory_killer() -> Result<(), StepError> {
-    let file = File::options().write(true).open("/proc/self/oom_score_adj");
-    file.and_then(|mut file| file.write_all(OOM_SCORE.as_bytes())).at(|| "set the memory killer's score".into())
+fn prepare_for_death() -> Result<(), StepError> {
+    let write = |path: &str, text: &str| File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    write("/proc/self/oom_score_adj", OOM_SCORE).at(|| "set the memory killer's score".into())?;
+    // Where the host hands crashes to a program of its own, no limit holds: what it gets then has no memory in it.
+    match write("/proc/self/coredump_filter", "0") {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at(|| "keep memory out of core files".into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// As root: user 0 of the namespace, which keeps its capabilities over exec. As an ordinary user the id is the agent's, and the

@@ -107,6 +107,10 @@ impl Meter {
         (Usage { wall: self.started_at.elapsed(), ..self.used }, reached)
     }
 
+    pub(crate) fn is_cpu_met(&self) -> bool {
+        self.is_over(LimitKey::Cpu, self.used.cpu)
+    }
+
     fn is_over(&self, key: LimitKey, used: Duration) -> bool {
         self.limits.get(key).is_some_and(|most| used >= Duration::from_millis(most))
     }

@@ -98,6 +98,8 @@ pub enum Step {
         at: String,
         /// Layers.
         layers: Vec<String>,
+        /// Programs on it may be executed.
+        executable: bool,
     },
     /// A writable view of `lower`; writes go to `upper`.
     View {
@@ -196,7 +198,7 @@ impl fmt::Display for Step {
             Self::Tmpfs { at, bytes, files, executable } => {
                 write!(f, "memory file system {at}: {bytes} bytes, {files} files{}", exec_word(*executable))
             }
-            Self::Union { at, layers } => write!(f, "read-only union {at} of {}", layers.join(", ")),
+            Self::Union { at, layers, executable } => write!(f, "read-only union {at} of {}{}", layers.join(", "), exec_word(*executable)),
             Self::View { at, lower, upper, executable, .. } => {
                 write!(f, "writable view {at} of {lower}, changes in {upper}{}", exec_word(*executable))
             }
@@ -255,6 +257,10 @@ pub enum ProcessLimit {
     PendingSignals,
     /// POSIX message queues, bytes.
     MessageQueues,
+    /// Highest real-time priority.
+    RealTimePriority,
+    /// How far the priority can be raised.
+    Nice,
 }
 
 /// What paths may be used for, by Landlock, beneath the mounts.

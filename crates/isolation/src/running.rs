@@ -58,29 +58,37 @@ impl Running<'_> {
             }
             if let Err(errno) = capture.move_on() {
                 *pipe = None;
-                self.fault = self.fault.or(Some(errno).filter(|errno| is_fault(*errno)));
+                self.fault = self.fault.or(fault(errno));
             }
         }
     }
 
     /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.
-    pub(crate) fn drain(&mut self, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    ///
+    /// Beside others that go on, only what is there now is taken: a background process may write for ever.
+    pub(crate) fn drain(&mut self, is_alone: bool, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        match is_alone {
+            true => self.read_to_the_end(cancel)?,
+            false => self.read_pipes(),
+        }
+        self.captures.iter_mut().for_each(Capture::end);
+        while self.captures.iter().any(|capture| capture.waits_for().is_some()) && self.wait_for_caller(cancel)? {
+            let moved = self.captures.iter_mut().map(Capture::move_on).filter_map(Result::err);
+            self.fault = self.fault.or(moved.filter_map(fault).last());
+        }
+        Ok(())
+    }
+
+    fn read_to_the_end(&mut self, cancel: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         loop {
             let before: Vec<u64> = self.captures.iter().map(Capture::total).collect();
             self.read_pipes();
             let is_read = self.captures.iter().map(Capture::total).eq(before);
-            if is_read && self.captures.iter().all(|capture| capture.waits_for().is_none()) {
-                break;
-            }
-            if is_read && !self.wait_for_caller(cancel)? {
+            let is_moved_on = self.captures.iter().all(|capture| capture.waits_for().is_none());
+            if is_read && (is_moved_on || !self.wait_for_caller(cancel)?) {
                 return Ok(());
             }
         }
-        self.captures.iter_mut().for_each(Capture::end);
-        while self.captures.iter().any(|capture| capture.waits_for().is_some()) && self.wait_for_caller(cancel)? {
-            self.read_pipes();
-        }
-        Ok(())
     }
 
     /// False when the caller asks to stop instead.
@@ -91,4 +99,9 @@ impl Running<'_> {
         rustix::io::retry_on_intr(|| poll(&mut waiting, None))?;
         Ok(waiting.get(outputs).is_none_or(|cancel| cancel.revents().is_empty()))
     }
+}
+
+/// An error of passing output on, if it is one.
+fn fault(errno: Errno) -> Option<Errno> {
+    Some(errno).filter(|errno| is_fault(*errno))
 }

@@ -222,13 +222,15 @@ impl<'a> Sandbox<'a> {
         while self.ended_by.is_none() && self.find(id)?.end.is_none() {
             self.turn()?;
         }
-        if is_last || self.ended_by.is_some() {
-            self.look_at_limits();
+        let is_over = is_last || self.ended_by.is_some();
+        if is_over {
+            // A command that has ended by itself met no limit, but for memory that one of its processes was killed for.
+            self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1));
             self.end_everything();
         }
         let at = self.running.iter().position(|r| r.id == id).ok_or(Errno::INVAL)?;
         let mut running = self.running.swap_remove(at);
-        running.drain(self.cancel)?;
+        running.drain(is_over, self.cancel)?;
         let end = self.ended_by.clone().or(running.end).unwrap_or(End::Failed { step: "wait".into(), errno: 0 });
         let end = running.fault.map_or(end, |errno| End::Failed { step: "pass on output".into(), errno: errno.raw_os_error() });
         let [stdout, stderr] = running.captures.map(Capture::finish);
@@ -240,7 +242,7 @@ impl<'a> Sandbox<'a> {
 
     /// Ends the sandbox and hands out what remains.
     pub fn finish(mut self) -> Result<Remains, Errno> {
-        self.look_at_limits();
+        self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1));
         self.end_everything();
         let mut handles = std::mem::take(&mut self.launched.handles).into_iter();
         let (workspace, _scratch) = (handles.next().ok_or(Errno::BADF)?, handles.next());
@@ -348,7 +350,7 @@ impl<'a> Sandbox<'a> {
     /// A signal that a limit sent is that limit's doing.
     fn settle(&self, end: End) -> End {
         match (end, &self.ended_by) {
-            (End::Signaled { signal: libc::SIGXCPU }, None) => End::Limit { limit: LimitKey::Cpu },
+            (End::Signaled { signal: libc::SIGXCPU }, None) if self.meter.is_cpu_met() => End::Limit { limit: LimitKey::Cpu },
             (_, Some(by)) => by.clone(),
             (end, None) => end,
         }

@@ -30,12 +30,12 @@ impl Traces {
     }
 
     /// Kills init if it is still the one on record, and removes the cgroups. An error means that something is still there.
-    pub fn remove(&self) -> io::Result<()> {
+    pub fn remove(&self, run: &str) -> io::Result<()> {
         if self.boot == boot() {
             self.kill_init()?;
         }
         let give_up_at = Instant::now() + Duration::from_secs(5);
-        self.cgroups.iter().try_for_each(|folder| remove_group(folder, give_up_at))
+        self.cgroups.iter().try_for_each(|folder| remove_group(folder, run, give_up_at))
     }
 
     fn kill_init(&self) -> io::Result<()> {
@@ -56,16 +56,36 @@ impl Traces {
     }
 }
 
-/// Kills what is left in a group (a process may have been put in before init was on record), and removes it.
-fn remove_group(folder: &Path, give_up_at: Instant) -> io::Result<()> {
-    let is_ours = folder.parent().and_then(Path::file_name).is_some_and(|name| name == "ringfence");
-    if !is_ours || !folder.exists() {
+/// Kills what is left in a group (a process may have been put in before init was on record), and removes it. Only ever a group that this run's
+/// name stands for.
+fn remove_group(folder: &Path, run: &str, give_up_at: Instant) -> io::Result<()> {
+    let is_ours = folder.file_name().is_some_and(|name| name == run)
+        && folder.parent().and_then(Path::file_name).is_some_and(|name| name == "ringfence");
+    if !is_ours || folder.components().any(|part| part == std::path::Component::ParentDir) || !folder.exists() {
         return Ok(());
     }
-    for pid in fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default().lines().filter_map(|l| Pid::from_raw(l.parse().ok()?)) {
-        rustix::process::kill_process(pid, Signal::KILL).or_else(|errno| if errno == Errno::SRCH { Ok(()) } else { Err(errno) })?;
+    while Instant::now() < give_up_at {
+        let pids = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        if pids.is_empty() {
+            break;
+        }
+        pids.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).try_for_each(|pid| kill_member(pid, run))?;
+        std::thread::sleep(Duration::from_millis(1));
     }
     crate::cgroup::remove_folder(folder, give_up_at)
+}
+
+/// Kills a process if, once it is held by a descriptor, it still is in the run's group.
+fn kill_member(pid: Pid, run: &str) -> io::Result<()> {
+    let held = match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(()),
+        held => held?,
+    };
+    let groups = fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).unwrap_or_default();
+    match groups.contains(run) {
+        true => pidfd_send_signal(&held, Signal::KILL).or_else(|errno| if errno == Errno::SRCH { Ok(()) } else { Err(errno.into()) }),
+        false => Ok(()),
+    }
 }
 
 fn started_ticks(pid: i32) -> Option<u64> {

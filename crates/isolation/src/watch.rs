@@ -82,12 +82,13 @@ fn nameless_shared_bytes(members: &[i32]) -> u64 {
             let mut fields = line.split_ascii_whitespace();
             let range = fields.next().and_then(|range| range.split_once('-'));
             let ends = range.and_then(|(a, b)| Some((u64::from_str_radix(a, 16).ok()?, u64::from_str_radix(b, 16).ok()?)));
-            if let (Some((start, end)), Some(inode)) = (ends, fields.nth(3)) {
-                found.insert((inode.to_owned(), end - start));
+            let offset = fields.nth(1).map(str::to_owned);
+            if let (Some((start, end)), Some(offset), Some(inode)) = (ends, offset, fields.nth(1)) {
+                found.insert((inode.to_owned(), offset, end - start));
             }
         }
     }
-    found.iter().map(|(_, bytes)| bytes).sum()
+    found.iter().map(|(_, _, bytes)| bytes).sum()
 }
 
 fn members(root: Pid) -> Vec<i32> {
@@ -104,15 +105,21 @@ fn members(root: Pid) -> Vec<i32> {
     found
 }
 
-/// Anonymous and shared-memory pages, and page tables; file pages are the page cache's.
+/// Anonymous pages and page tables. Pages of files are the page cache's, or are counted where the files are: in the scratch file system.
 fn resident(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    ["RssAnon:", "RssShmem:", "VmPTE:"].iter().filter_map(|key| kilobytes(&status, key)).sum::<u64>() * 1024
+    let of_memory = |folder: String| {
+        let status = fs::read_to_string(format!("{folder}/status")).ok()?;
+        Some(kilobytes(&status, "RssAnon:")? + kilobytes(&status, "VmPTE:").unwrap_or(0))
+    };
+    // A process whose first thread has ended tells of its memory only through another one.
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let found = of_memory(format!("/proc/{pid}")).or_else(|| threads().find_map(|thread| of_memory(thread.path().display().to_string())));
+    found.unwrap_or(0) * 1024
 }
 
 fn proportional(pid: i32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    Some((kilobytes(&rollup, "Pss_Anon:")? + kilobytes(&rollup, "Pss_Shmem:")?) * 1024)
+    Some(kilobytes(&rollup, "Pss_Anon:")? * 1024)
 }
 
 fn kilobytes(text: &str, key: &str) -> Option<u64> {

@@ -146,5 +146,5 @@ fn what_cannot_be_held_is_not_claimed() {
     let identity = ringfence_isolation::Identity::Single { uid: 1, gid: 1 };
     let plan = plan(&capabilities(), &none, &image, identity);
     assert!(!plan.filter.anonymous_files && !plan.filter.shared_memory && plan.filter.same_user);
-    assert!(plan.process_limits.contains(&(ringfence_isolation::ProcessLimit::Data, 2 << 30)));
+    assert!(plan.process_limits.contains(&(ringfence_isolation::ProcessLimit::Data, 8 << 30)));
 }

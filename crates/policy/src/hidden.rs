@@ -18,7 +18,8 @@ pub enum Hiding {
 const NAMES: &[&str] = &[
     ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd",
     ".dockercfg", ".s3cfg", ".boto", ".terraformrc", ".vault-token", "kubeconfig", ".aws", ".azure", ".gcloud", ".kube", ".ssh",
-    ".gnupg", ".oci", "terraform.tfstate", "credentials.tfrc.json", "application_default_credentials.json",
+    ".gnupg", ".oci", "terraform.tfstate", "shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml",
+    ".bash_history", ".zsh_history", ".python_history", ".psql_history", ".mysql_history", ".renviron", "credentials.tfrc.json", "application_default_credentials.json",
 ];
 
 /// Names that hold credentials in the folder named before them.
@@ -31,7 +32,7 @@ const BELOW: &[(&str, &str)] = &[
 ];
 
 /// Endings of key files and key stores.
-const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk"];
+const ENDINGS: &[&str] = &[".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfvars", ".env"];
 
 /// Decides on one entry of a folder; `parent` is the name of that folder, empty at the top.
 pub fn is_secret(parent: &[u8], name: &[u8]) -> Hiding {
@@ -50,7 +51,8 @@ pub fn is_secret(parent: &[u8], name: &[u8]) -> Hiding {
 
 /// `id_rsa`, `id_ed25519`, `id_work`: names of private keys carry no ending; `id_rsa.pub` and `id_map.py` are not keys.
 fn is_private_key(name: &[u8]) -> bool {
-    name.starts_with(b"id_") && !name.contains(&b'.')
+    let is_common = [b"id_rsa".as_slice(), b"id_dsa", b"id_ecdsa", b"id_ed25519"].iter().any(|common| name.starts_with(common));
+    name.starts_with(b"id_") && (!name.contains(&b'.') || is_common && !name.ends_with(b".pub"))
 }
 
 #[cfg(test)]

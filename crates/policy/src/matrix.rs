@@ -39,8 +39,12 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The matrix of some profiles under a ceiling.
-    pub fn of(ceiling: &Bound, profiles: &[Profile]) -> Self {
+    /// The matrix of some profiles under a ceiling. `missing` says what of a profile the program at hand does not have.
+    pub fn of(ceiling: &Bound, profiles: &[Profile], missing: impl Fn(&Profile) -> Option<String>) -> Self {
+        let runs = MatrixRow {
+            capability: "runs in this version".to_owned(),
+            values: profiles.iter().map(|p| missing(p).map_or_else(|| "yes".to_owned(), |what| format!("no: needs {what}"))).collect(),
+        };
         let bounds: Vec<Capabilities> = profiles.iter().map(|p| ceiling.meet(&p.bound)).collect();
         let row = |field: Field| MatrixRow { capability: field.to_string(), values: bounds.iter().map(|b| cell(b, field)).collect() };
         let default = |action: &str, rule: &str, answer: fn(&Capabilities) -> String| SafeDefault {
@@ -58,7 +62,7 @@ impl Matrix {
                 default("call a production API", "only through a governed tool", call_api),
                 default("deploy generated code", "approval, and a tool outside the sandbox", |_| "approval".to_owned()),
             ],
-            rows: Field::all().map(row).collect(),
+            rows: std::iter::once(runs).chain(Field::all().map(row)).collect(),
         }
     }
 }

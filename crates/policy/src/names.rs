@@ -155,7 +155,7 @@ pub enum WorkspacePathError {
     #[error("`{0}` is absolute; name a path relative to the workspace")]
     Absolute(String),
     /// It has a `..`, `.` or empty part.
-    #[error("`{0}` holds an empty, `.` or `..` part; name the path plainly")]
+    #[error("`{0}` holds an empty, `.`, `..` or `**` part; name the path plainly")]
     Traversal(String),
     /// It holds a NUL byte.
     #[error("a path cannot hold a NUL byte")]
@@ -189,7 +189,7 @@ impl FromStr for WorkspacePath {
         if text.starts_with('/') {
             return Err(WorkspacePathError::Absolute(text.to_owned()));
         }
-        match text.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        match text.split('/').any(|part| matches!(part, "" | "." | ".." | "**")) {
             true => Err(WorkspacePathError::Traversal(text.to_owned())),
             false => Ok(Self(text.to_owned())),
         }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_workspace_path_never_leaves() {
-        for bad in ["", "/etc/passwd", "../x", "a/../../b", "a//b", "./a", "a\0b"] {
+        for bad in ["", "**", "a/**", "/etc/passwd", "../x", "a/../../b", "a//b", "./a", "a\0b"] {
             assert!(bad.parse::<WorkspacePath>().is_err(), "{bad:?}");
         }
         assert_eq!("a/b c".parse::<WorkspacePath>().unwrap().as_str(), "a/b c");

@@ -9,14 +9,14 @@ use std::path::PathBuf;
 pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) home: PathBuf,
-    /// The caller's own home folder.
-    pub(crate) user_home: Option<PathBuf>,
+    /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
+    pub(crate) homes: Vec<PathBuf>,
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<String>,
 }
 
 /// Parts of names by which variables with secrets are known.
-const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY"];
+const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASS", "CREDENTIAL", "APIKEY", "_KEY", "AUTH", "DSN", "COOKIE"];
 
 impl Config {
     /// Reads the environment. The home is `RINGFENCE_HOME`, for root `/var/lib/ringfence`, else the XDG data folder.
@@ -29,11 +29,27 @@ impl Config {
             .or_else(|| is_root.then(|| PathBuf::from("/var/lib/ringfence")))
             .or_else(|| data.or_else(|| user_home.as_ref().map(|h| h.join(".local/share"))).map(|d| d.join("ringfence")))
             .ok_or("neither RINGFENCE_HOME nor HOME is set, so there is no place for records")?;
-        Ok(Self { home, user_home, known_secrets: known_secrets() })
+        Ok(Self { home, homes: homes(user_home), known_secrets: known_secrets() })
     }
 }
 
+/// The caller's own by the environment, root's, and those of the users from 1000 on.
+fn homes(own: Option<PathBuf>) -> Vec<PathBuf> {
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let listed = passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let uid: u32 = fields.next()?.parse().ok()?;
+        let home = fields.nth(2).filter(|home| home.len() > 1)?;
+        (uid == 0 || (1000..65_534).contains(&uid)).then(|| PathBuf::from(home))
+    });
+    own.into_iter().chain(listed).filter_map(|home| home.canonicalize().ok()).collect()
+}
+
 fn known_secrets() -> Vec<String> {
-    let is_secret = |name: &str| SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
-    env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_secret)).filter_map(|(_, value)| value.into_string().ok()).collect()
+    env::vars_os().filter(|(name, _)| name.to_str().is_some_and(names_a_secret)).filter_map(|(_, value)| value.into_string().ok()).collect()
+}
+
+/// True if a variable of this name holds a secret, as far as a name can tell.
+pub(crate) fn names_a_secret(name: &str) -> bool {
+    SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

@@ -64,12 +64,14 @@ fn unsafe_code_is_in_one_folder() {
             let path = entry.path();
             if path.is_dir() {
                 waiting.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs")
-                && std::fs::read_to_string(&path).unwrap().contains(concat!("unsafe", " {"))
-            {
+            } else if path.extension().is_some_and(|e| e == "rs") && has_unsafe_code(&std::fs::read_to_string(&path).unwrap()) {
                 found.insert(path.parent().unwrap().strip_prefix(root()).unwrap().display().to_string());
             }
         }
     }
     assert_eq!(found, BTreeSet::from(["crates/isolation/src/sys".to_owned()]));
+}
+
+fn has_unsafe_code(text: &str) -> bool {
+    ["{", "fn", "impl", "extern"].iter().any(|what| text.contains(&format!("{} {what}", concat!("un", "safe"))))
 }

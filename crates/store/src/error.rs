@@ -27,6 +27,14 @@ pub enum StoreError {
         /// Ours.
         known: u32,
     },
+    /// The home is somebody else's, or open to others.
+    #[error("`{path}` {cause}")]
+    Loose {
+        /// The home.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
     /// A run is not there.
     #[error("there is no run `{0}` here")]
     NoRun(String),
@@ -68,14 +76,18 @@ impl StoreError {
                     "set RINGFENCE_HOME to a folder that you can write to".to_owned()
                 }
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    format!("make room on the file system of `{}`; nothing runs that cannot be recorded", path.display())
+                    format!(
+                        "make room on the file system of `{}`; nothing starts that cannot be recorded, and what was started is sealed once there is room",
+                        path.display()
+                    )
                 }
                 _ => "look at the file named above".to_owned(),
             },
             Self::Newer { .. } => "use that newer version, or another RINGFENCE_HOME".to_owned(),
+            Self::Loose { path, .. } => format!("use a RINGFENCE_HOME of your own with mode 700: chmod 700 `{}`", path.display()),
             Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
             Self::NoArtifact(_) => "see `ringfence artifact ls`".to_owned(),
-            Self::Key { .. } => "move the file away; a new key is made at the next run".to_owned(),
+            Self::Key { .. } => "name a file that holds a key in PEM form; a private one has mode 600".to_owned(),
             Self::Record { .. } => "the folder of the run was changed or damaged; `ringfence evidence verify` says where".to_owned(),
             Self::Index { path, .. } => format!("remove `{}`: it is made anew from the runs", path.display()),
         }

@@ -1,7 +1,7 @@
 //! The folder in which everything is kept, readable by its owner alone.
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{At, StoreError};
@@ -21,11 +21,23 @@ impl Home {
         make_private(root)?;
         let root = fs::canonicalize(root).at("open", root)?;
         let home = Self { root };
+        home.check_owner()?;
         home.check_format()?;
         for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
+    }
+
+    /// Whoever can write to a home can change its ceiling and its records.
+    fn check_owner(&self) -> Result<(), StoreError> {
+        let meta = fs::metadata(&self.root).at("look at", &self.root)?;
+        let loose = |cause: String| Err(StoreError::Loose { path: self.root.clone(), cause });
+        match (meta.uid() == rustix::process::geteuid().as_raw(), meta.mode() & 0o022) {
+            (false, _) => loose(format!("belongs to user {}, not to you", meta.uid())),
+            (true, 0) => Ok(()),
+            (true, _) => loose(format!("can be written by others (mode {:o})", meta.mode() & 0o777)),
+        }
     }
 
     fn check_format(&self) -> Result<(), StoreError> {

@@ -61,7 +61,8 @@ impl Index {
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let path = home.root().join("index.sqlite");
         match Self::open_and_read(home, &path) {
-            Err(StoreError::Index { .. }) => {
+            // SQLITE_CORRUPT and SQLITE_NOTADB; one that is busy, or of a newer version, is left alone.
+            Err(StoreError::Index { cause, .. }) if cause.contains("malformed") || cause.contains("not a database") => {
                 put_aside(&path)?;
                 Self::open_and_read(home, &path)
             }

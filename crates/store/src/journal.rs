@@ -28,6 +28,10 @@ pub fn now() -> String {
     OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
 
+/// Room kept from the start for the end of the record, so that a run that was accepted can be sealed although the disk is full by then.
+const RESERVE: &str = "reserve";
+const RESERVED_BYTES: u64 = 128 << 10;
+
 /// The journal of a run that is not sealed.
 #[derive(Debug)]
 pub struct Journal {
@@ -51,6 +55,7 @@ impl Journal {
         let path = folder.join(EVENTS_FILE);
         let events = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).at("make", &path)?;
         let work = home.work().join(run.as_str());
+        reserve(&folder)?;
         Ok(Self {
             run: run.clone(),
             folder,
@@ -89,17 +94,30 @@ impl Journal {
         self.events.sync_data().at("flush", &self.folder.join(EVENTS_FILE))
     }
 
+    /// Accepts the run: what was written so far is durable, and so is the place where it stands.
+    pub fn accept(&self) -> Result<(), StoreError> {
+        self.flush()?;
+        let runs = self.folder.parent().unwrap_or(&self.folder);
+        [self.folder.as_path(), runs].iter().try_for_each(|folder| File::open(folder).and_then(|f| f.sync_all()).at("flush", folder))
+    }
+
     /// Replaces what a sweep needs to know.
     pub fn trace(&mut self, traces: &impl Serialize) -> io::Result<()> {
         let bytes = serde_json::to_vec(traces)?;
-        self.live.set_len(0)?;
         rustix::fs::seek(&self.live, rustix::fs::SeekFrom::Start(0))?;
-        self.live.write_all(&bytes)
+        self.live.write_all(&bytes)?;
+        self.live.set_len(bytes.len() as u64)
     }
 
     /// Ends the record: the last event, the signed statement, everything durable. Answers with the digest of the statement's file.
     pub fn seal(mut self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Digest, StoreError> {
+        release(&self.folder)?;
         self.append(Event::RunEnded { end: end.clone() })?;
+        self.sign(end, key, version)
+    }
+
+    /// Signs what is written, whose last event is the end.
+    fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Digest, StoreError> {
         self.flush()?;
         let lines = read_chain(self.text.as_bytes()).map_err(|e| self.broken(&e))?;
         let artifacts: Vec<ArtifactRecord> = lines
@@ -142,11 +160,43 @@ fn lock_new(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<(File, 
     Ok((file, path))
 }
 
+fn reserve(folder: &Path) -> Result<(), StoreError> {
+    let path = folder.join(RESERVE);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).at("make", &path)?;
+    match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVED_BYTES) {
+        // A file system that cannot promise room: what is written later may not fit, and is then sealed once there is room.
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(io::Error::from(errno)).at("reserve room in", &path),
+    }
+}
+
+fn release(folder: &Path) -> Result<(), StoreError> {
+    let path = folder.join(RESERVE);
+    match fs::remove_file(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).at("remove", &path),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 fn remove_tree(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_dir_all(path) {
+    let removed = match fs::remove_dir_all(path) {
+        // A copy keeps the modes of what it was made from: folders that are closed for writing hold on to what is in them.
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => open_folders(path).and_then(|()| fs::remove_dir_all(path)),
+        removed => removed,
+    };
+    match removed {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e).at("remove", path),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+fn open_folders(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    fs::read_dir(path)?.try_for_each(|entry| {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() { open_folders(&entry.path()) } else { Ok(()) }
+    })
 }
 
 /// A run whose process is gone before it was sealed, held by the lock that it lost.
@@ -203,6 +253,7 @@ impl Orphan {
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let is_sealed = folder.join(STATEMENT_FILE).exists();
         sweep_drafts(&folder)?;
+        release(&folder)?;
         if is_sealed || whole == 0 {
             remove_tree(&work)?;
             if !is_sealed {
@@ -221,27 +272,17 @@ impl Orphan {
             events,
             chain,
             text,
-            started_at: Instant::now(),
+            // Time goes on from where the record stops.
+            started_at: Instant::now() - std::time::Duration::from_millis(lines.last().map_or(0, |line| line.elapsed_ms)),
             live: self.live.try_clone().at("keep", &self.live_path)?,
             live_path: self.live_path.clone(),
             work,
         };
-        if matches!(lines.last().map(|l| &l.event), Some(Event::RunEnded { .. })) {
-            return journal.seal_again(&lines, key, version);
+        match lines.last().map(|line| &line.event) {
+            // The last event was written, the statement was not: what is there is signed as it is.
+            Some(Event::RunEnded { end }) => journal.sign(end, key, version).map(drop),
+            _ => journal.seal(end, key, version).map(drop),
         }
-        journal.seal(end, key, version).map(drop)
-    }
-}
-
-impl Journal {
-    /// The last event was written, the statement was not.
-    fn seal_again(mut self, lines: &[ringfence_evidence::Line], key: &SigningKey, version: &str) -> Result<(), StoreError> {
-        let Some(Event::RunEnded { end }) = lines.last().map(|l| l.event.clone()) else { return Ok(()) };
-        let cut = self.text.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
-        self.text.truncate(cut);
-        self.events.set_len(cut as u64).at("cut", &self.folder.join(EVENTS_FILE))?;
-        self.chain = Chain::after(&lines[..lines.len() - 1], &self.text);
-        self.seal(&end, key, version).map(drop)
     }
 }
 

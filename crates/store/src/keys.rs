@@ -57,6 +57,10 @@ fn make(path: &Path) -> Result<SigningKey, StoreError> {
 
 /// Reads a public key from a PEM file.
 pub fn read_public_key(path: &Path) -> Result<PublicKey, StoreError> {
+    let is_plain = fs::metadata(path).at("read", path)?.is_file();
+    if !is_plain {
+        return Err(StoreError::Key { path: path.to_owned(), cause: "it is not a regular file".into() });
+    }
     let text = fs::read_to_string(path).at("read", path)?;
     PublicKey::from_pem(&text).map_err(|e| StoreError::Key { path: path.to_owned(), cause: e.to_string() })
 }

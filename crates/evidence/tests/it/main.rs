@@ -16,7 +16,17 @@ fn sealed() -> (Vec<u8>, Vec<u8>) {
     let artifact =
         ringfence_evidence::ArtifactRecord { path: "out/ü%25.md".into(), bytes: 3, sha256: Digest::of(b"abc"), is_executable: false };
     let events = [
-        Event::RunRefused { rule: "a \"rule\"\n".into(), layer: ringfence_policy::Layer::Ceiling, hint: "none".into() },
+        Event::RunRequested {
+            run: "01kbdz9xk3v8p5r0q2n7m4t6w1".into(),
+            version: "0.1.0".into(),
+            agent: "me".into(),
+            owner: "o\"w\nner".into(),
+            profile: "p".into(),
+            profile_digest: Digest::zero(),
+            ceiling_digest: Digest::zero(),
+            ask: Box::default(),
+            commands: vec![vec!["true".into()]],
+        },
         Event::SandboxCreated {},
         Event::Exporting { globs: vec!["out/*".into()] },
         Event::ArtifactExported { artifact: artifact.clone() },

@@ -82,13 +82,18 @@ impl Cgroups {
 
     /// Makes the group of one run.
     pub fn create(&self, run: &str, limits: &GroupLimits) -> io::Result<Option<Group>> {
-        match self {
+        let created = match self {
             Self::V2 { base } => v2::create(base, run, limits).map(Some),
             Self::V1 { memory, pids, cpuacct, cpu } => {
                 v1::create([memory, pids], cpuacct.as_deref(), cpu.as_deref(), run, limits).map(Some)
             }
             Self::None { .. } => Ok(None),
+        };
+        if created.is_err() {
+            // What was made of it goes again; what is not there cannot be removed.
+            self.folders(run).iter().for_each(|folder| fs::remove_dir(folder).unwrap_or_default());
         }
+        created
     }
 }
 

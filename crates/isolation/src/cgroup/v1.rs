@@ -14,7 +14,7 @@ const PERIOD_US: u64 = 100_000;
 
 pub(super) fn discover(mountinfo: &str, own: &str) -> Option<Cgroups> {
     let find = |controller: &str| writable(&own_folder(mountinfo, own, controller)?);
-    Some(Cgroups::V1 { memory: find("memory")?, pids: find("pids")?, cpuacct: find("cpuacct"), cpu: find("cpu") })
+    Some(Cgroups::V1 { memory: find("memory")?, pids: find("pids")?, cpuacct: Some(find("cpuacct")?), cpu: find("cpu") })
 }
 
 /// The caller's own group in the hierarchy of a controller.
@@ -61,7 +61,7 @@ pub(super) fn create(
     }
     if let (Some(milli), Some(folder)) = (limits.cpus_milli, folders.last()) {
         set(&folder.join("cpu.cfs_period_us"), &PERIOD_US.to_string())?;
-        set(&folder.join("cpu.cfs_quota_us"), &(PERIOD_US * milli / 1000).max(1000).to_string())?;
+        set(&folder.join("cpu.cfs_quota_us"), &(PERIOD_US.saturating_mul(milli) / 1000).max(1000).to_string())?;
     }
     Ok(Group { kind: Kind::V1, folders })
 }

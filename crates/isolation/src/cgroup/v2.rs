@@ -78,7 +78,7 @@ pub(super) fn create(base: &Path, run: &str, limits: &GroupLimits) -> io::Result
         set(&folder.join("pids.max"), &most.to_string())?;
     }
     if let Some(milli) = limits.cpus_milli {
-        set(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", (PERIOD_US * milli / 1000).max(1000)))?;
+        set(&folder.join("cpu.max"), &format!("{} {PERIOD_US}", (PERIOD_US.saturating_mul(milli) / 1000).max(1000)))?;
     }
     Ok(Group { kind: Kind::V2, folders: vec![folder] })
 }

@@ -55,6 +55,9 @@ fn open_devices(steps: &[Step]) -> Result<Vec<(String, OwnedFd)>, StepError> {
         .map(|name| {
             let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
             let device = open_tree(CWD, format!("/dev/{name}"), flags).at(|| format!("open the host's /dev/{name}"))?;
+            // Writing to a device still works; changing its times or owner does not.
+            let flags = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+            sys::mount::set_attributes(device.as_fd(), flags, None).at(|| format!("make /dev/{name} read-only"))?;
             Ok((name.clone(), device))
         })
         .collect()
@@ -78,7 +81,9 @@ impl Builder<'_> {
             Step::Tree { source, at } => self.attach(*source, at),
             Step::Folder { at, mode, is_agents } => self.folder(at, *mode, *is_agents),
             Step::Tmpfs { at, bytes, files, executable } => tmpfs(at, *bytes, *files, *executable),
-            Step::Union { at, layers } => overlay(at, &format!("userxattr,lowerdir={}", layers.join(":")), MountFlags::RDONLY),
+            Step::Union { at, layers, executable } => {
+                overlay(at, &format!("userxattr,lowerdir={}", layers.join(":")), MountFlags::RDONLY | exec_flag(*executable))
+            }
             Step::View { at, lower, upper, work, executable } => {
                 let options = format!("userxattr,lowerdir={lower},upperdir={upper},workdir={work}");
                 overlay(at, &options, exec_flag(*executable))
@@ -98,7 +103,7 @@ impl Builder<'_> {
             Step::ReadOnly { at } => {
                 rustix::mount::mount_remount(at, MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC, c"")
             }
-            Step::HostName { name } => rustix::system::sethostname(name.as_bytes()),
+            Step::HostName { name } => rustix::system::sethostname(name.as_bytes()).and_then(|()| rustix::system::setdomainname(b"")),
             Step::Loopback => sys::loopback::bring_up(),
             Step::Enter => enter(),
         }

@@ -47,7 +47,15 @@ impl Program {
     }
 
     /// Forks and executes; answers once the program runs, or with the step that failed. `streams`: stdout, stderr, and stdin if there is any.
-    pub(super) fn start(&self, execution: &Execution, streams: &[OwnedFd]) -> Result<Pid, StepError> {
+    ///
+    /// `patience` waits until the child has said something, or until there is a better reason to go on: a command that already runs can stop the
+    /// child before it executes, and must not stop init with it.
+    pub(super) fn start(
+        &self,
+        execution: &Execution,
+        streams: &[OwnedFd],
+        patience: &dyn Fn(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<Pid, StepError> {
         let (heard, said) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).at(|| "make a pipe".into())?;
         let Some(pid) = clone::fork().at(|| "fork".into())? else {
             let failed = self.become_program(execution, streams).unwrap_or_else(|error| error);
@@ -57,6 +65,7 @@ impl Program {
             clone::exit_now(127)
         };
         drop(said);
+        patience(&heard).at(|| "hear from the child".into())?;
         let mut words = Vec::new();
         fs::File::from(heard).read_to_end(&mut words).at(|| "hear from the child".into())?;
         match serde_json::from_slice::<Failure>(&words) {
@@ -152,6 +161,8 @@ fn set_limit(limit: ProcessLimit, value: u64) -> Result<(), Errno> {
         ProcessLimit::Data => Resource::Data,
         ProcessLimit::PendingSignals => Resource::Sigpending,
         ProcessLimit::MessageQueues => Resource::Msgqueue,
+        ProcessLimit::RealTimePriority => Resource::Rtprio,
+        ProcessLimit::Nice => Resource::Nice,
     };
     let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let value = Some(value.min(most));

@@ -64,14 +64,14 @@ fn serve(control: &OwnedFd, program: &Program, clock: &Clock) -> Result<(), Step
             drain(&child_ended);
             reap(control, &mut running)?;
         }
-        if has_order && !obey(control, program, &mut running)? {
+        if has_order && !obey(control, program, clock, &mut running)? {
             return Ok(());
         }
     }
 }
 
 /// False when the supervisor is gone.
-fn obey(control: &OwnedFd, program: &Program, running: &mut Vec<(Pid, u32)>) -> Result<bool, StepError> {
+fn obey(control: &OwnedFd, program: &Program, clock: &Clock, running: &mut Vec<(Pid, u32)>) -> Result<bool, StepError> {
     let (id, mut descriptors) = match receive(control.as_fd(), RecvFlags::DONTWAIT) {
         Ok(Some((Order::Execute { id }, descriptors))) if descriptors.len() >= 3 => (id, descriptors),
         Ok(Some((Order::Build | Order::Confine | Order::Execute { .. }, _))) => return Err(Errno::PROTO).at(|| "take an order".into()),
@@ -80,7 +80,7 @@ fn obey(control: &OwnedFd, program: &Program, running: &mut Vec<(Pid, u32)>) -> 
         Err(errno) => return Err(errno).at(|| "take an order".into()),
     };
     let execution: Execution = from_memory_file(descriptors.remove(0)).at(|| "read a command".into())?;
-    let report = match program.start(&execution, &descriptors) {
+    let report = match program.start(&execution, &descriptors, &|heard| clock.wait_for(heard, control)) {
         Ok(pid) => {
             running.push((pid, id));
             Report::Started { id }
@@ -126,6 +126,13 @@ impl Clock {
     fn remaining(&self) -> Timespec {
         let left = self.ends_at.saturating_duration_since(Instant::now());
         Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
+    }
+
+    /// Waits until `heard` has something, but not past the end of the time or of the supervisor.
+    fn wait_for(&self, heard: &OwnedFd, control: &OwnedFd) -> Result<(), Errno> {
+        let mut waiting = [PollFd::new(heard, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
+        rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&self.remaining())))?;
+        if waiting[0].revents().is_empty() { Err(Errno::TIMEDOUT) } else { Ok(()) }
     }
 
     fn is_up(&self) -> bool {

@@ -17,7 +17,7 @@ const TYPE: u32 = 0xF;
 pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     let mut rules: Vec<(c_long, Answer)> = Vec::new();
     let mut add = |numbers: &[c_long], answer: Answer| rules.extend(numbers.iter().map(|n| (*n, answer.clone())));
-    for group in [FILES, MEMORY, PROCESSES, SIGNALS, TIME, POLLING, NETWORK, IDENTITY, SCHEDULING, INTERPROCESS, LEGACY] {
+    for group in [FILES, MEMORY, PROCESSES, SIGNALS, TIME, POLLING, NETWORK, IDENTITY, SCHEDULING, LEGACY] {
         add(group, Answer::Allow);
     }
     add(REFUSED, Answer::Refuse);
@@ -26,7 +26,7 @@ pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     add(FORKS, if spec.processes { Answer::Allow } else { Answer::Refuse });
     add(&[SYS_socket], Answer::AllowIf(sockets()));
     add(&[SYS_socketpair], Answer::AllowIf(vec![vec![is(0, AF_UNIX as u32)]]));
-    add(&[SYS_ioctl], Answer::RefuseIf(vec![vec![is(1, TIOCSTI as u32)], vec![is(1, TIOCLINUX as u32)]])); // typing into a terminal
+    add(&[SYS_ioctl], Answer::RefuseIf([TIOCSTI, TIOCLINUX, TIOCSETD].iter().map(|request| vec![is(1, *request as u32)]).collect())); // typing into a terminal, drivers for one
     add(&[SYS_mknodat], Answer::AllowIf(plain_nodes(2)));
     #[cfg(target_arch = "x86_64")]
     add(&[SYS_mknod], Answer::AllowIf(plain_nodes(1)));
@@ -34,6 +34,8 @@ pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     add(&[SYS_prctl], Answer::RefuseIf(vec![vec![is(0, PR_SET_MM as u32)]])); // rewriting /proc/self/exe and the like
     add(&[SYS_memfd_create], if spec.anonymous_files { Answer::Allow } else { Answer::Absent });
     add(&[SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl], if spec.shared_memory { Answer::Allow } else { Answer::Refuse });
+    add(INTERPROCESS, if spec.shared_memory { Answer::Allow } else { Answer::Refuse });
+    add(&[SYS_setsockopt], Answer::RefuseIf(vec![vec![is(1, SOL_TCP as u32), is(2, TCP_ULP as u32)]])); // other protocols over a TCP socket
     add(&[SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev], if spec.debug { Answer::Allow } else { Answer::Refuse });
     for call in [SYS_prlimit64, SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr] {
         add(&[call], kept_to_itself(spec, vec![is(0, 0)]));
@@ -144,7 +146,7 @@ const POLLING: &[c_long] = &[SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, 
 #[rustfmt::skip]
 const NETWORK: &[c_long] = &[
     SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect, SYS_shutdown, SYS_getsockname, SYS_getpeername, SYS_getsockopt,
-    SYS_setsockopt, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg,
+    SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg,
 ];
 
 /// Build tools and shells ask who they are, and set what they already are.
@@ -161,7 +163,7 @@ const SCHEDULING: &[c_long] = &[
     SYS_sched_get_priority_min, SYS_sched_rr_get_interval, SYS_getpriority, SYS_ioprio_get,
 ];
 
-/// Databases: System V semaphores (in the sandbox's own namespace).
+/// Databases: System V semaphores, in the sandbox's own namespace; memory that only a cgroup counts.
 const INTERPROCESS: &[c_long] = &[SYS_semget, SYS_semop, SYS_semctl, SYS_semtimedop];
 
 /// Old spellings of the same calls, still made by compiled programs.

@@ -45,10 +45,11 @@ fn descriptor_for(signals: &[libc::c_int]) -> Result<std::os::fd::OwnedFd, Errno
     }
 }
 
-/// A descriptor that becomes readable when this process is asked to stop (SIGINT, SIGTERM, SIGHUP), which then no longer ends it by itself.
+/// A descriptor that becomes readable when this process is asked to stop (SIGINT, SIGTERM, SIGHUP, SIGQUIT), which then no longer ends it by itself.
 /// A signal that the caller has chosen to ignore (`nohup`) stays ignored.
 pub fn stop_requested_descriptor() -> Result<std::os::fd::OwnedFd, Errno> {
-    let heeded: Vec<libc::c_int> = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)).collect();
+    let heeded: Vec<libc::c_int> =
+        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal)).collect();
     descriptor_for(&heeded)
 }
 

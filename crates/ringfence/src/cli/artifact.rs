@@ -35,7 +35,9 @@ enum ArtifactCommand {
         digest: String,
     },
     /// Fetch the bytes of an artifact
-    #[command(after_help = "Example:\n  ringfence artifact get sha256:9f86d081… --out report.md")]
+    #[command(
+        after_help = "Example:\n  ringfence artifact get sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --out report.md"
+    )]
     Get {
         /// Its digest
         digest: String,

@@ -21,6 +21,7 @@ pub(crate) fn run(context: &Context, arguments: &DoctorArguments) -> Result<u8, 
     let host = Host::look();
     let mut findings = examine(&host);
     findings.push(home(context));
+    findings.push(settings(context));
     let is_good = findings.iter().all(|f| f.is_good);
     if arguments.json {
         out::print_json(&findings)?;
@@ -43,5 +44,17 @@ fn home(context: &Context) -> Finding {
             Err(_) => format!("cannot be kept in {}", context.config.home.display()),
         },
         hint: opened.err().map(|_| "set RINGFENCE_HOME to a folder that you can write to".into()),
+    }
+}
+
+fn settings(context: &Context) -> Finding {
+    let read = context.home().and_then(|home| context.settings(&home));
+    let is_good = read.is_ok();
+    let found = if is_good { "read" } else { "cannot be read: see `ringfence run --explain -- true`" };
+    Finding {
+        what: "settings".into(),
+        is_good,
+        found: found.into(),
+        hint: (!is_good).then(|| "correct ringfence.toml, or what --config names".into()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ringfence_evidence::{Digest, EVENTS_FILE, PublicKey, STATEMENT_FILE, Verified, read_chain, verify};
-use ringfence_store::{Artifacts, Home, Index, RunId, load_or_make_key, read_public_key};
+use ringfence_store::{Artifacts, Home, Index, RunId, read_public_key};
 
 use super::Context;
 use super::out::{self, Failure};
@@ -119,9 +119,13 @@ fn check(context: &Context, run: &str, key: Option<&Path>) -> Result<(), Failure
     let (events, statement) = (read(&folder, EVENTS_FILE)?, read(&folder, STATEMENT_FILE)?);
     let broken = |e: &dyn std::error::Error| Failure::new(e, "the record was changed, or belongs to another key").with_status(BROKEN);
     let verified = verify(&events, &statement, &key).map_err(|e| broken(&e))?;
+    if run.parse::<RunId>().is_ok_and(|asked| asked.as_str() != verified.statement.predicate.run) {
+        let what = format!("this is the record of run {}", verified.statement.predicate.run);
+        return Err(Failure::new(what, "the folder of another run was put in its place").with_status(BROKEN));
+    }
     let kept = check_artifacts(context, &verified)?;
     out::print(&format!(
-        "run {}: {} events and {} artifacts hold ({kept} of the artifacts are here and hold too); evidence {}; key {}\n",
+        "run {}: the record is intact: {} events; {} artifacts exported, {kept} checked here; evidence {}; key {}\n",
         verified.statement.predicate.run,
         verified.lines.len(),
         verified.artifacts().len(),
@@ -130,12 +134,15 @@ fn check(context: &Context, run: &str, key: Option<&Path>) -> Result<(), Failure
     ))
 }
 
+/// The key that was named, or this home's own, which is not made for the purpose.
 fn public_key(context: &Context, path: Option<&Path>) -> Result<PublicKey, Failure> {
-    let key = match path {
-        Some(path) => read_public_key(path),
-        None => load_or_make_key(&context.home()?).map(|key| key.public()),
+    let own = context.config.home.join("keys/evidence.pub");
+    let path = match path {
+        Some(path) => path,
+        None if own.exists() => &own,
+        None => return Err(Failure::new("no key is given, and there is none here", "name the public key: --key evidence.pub")),
     };
-    key.map_err(|e| Failure::hinted(&e, e.hint()))
+    read_public_key(path).map_err(|e| Failure::hinted(&e, e.hint()))
 }
 
 /// Artifacts that are in the store are compared with their digests; a record alone may be verified without them.

@@ -1,8 +1,8 @@
 //! `ringfence matrix`: profile × capability, the five safe defaults first.
 
 use clap::{Args, ValueEnum};
-use ringfence_control::find_profile;
-use ringfence_policy::{Matrix, shipped};
+use ringfence_control::{find_profile, missing_in_this_version};
+use ringfence_policy::{Execution, Matrix, Profile, shipped};
 
 use super::Context;
 use super::out::{self, Failure};
@@ -33,7 +33,7 @@ pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, 
     let all = || shipped().iter().map(|s| s.name.to_owned()).collect();
     let names: Vec<String> = if arguments.profile.is_empty() { all() } else { arguments.profile.clone() };
     let profiles = names.iter().map(|name| find_profile(&home, name).map(|found| found.profile)).collect::<Result<Vec<_>, _>>();
-    let matrix = Matrix::of(&ceiling, &profiles.map_err(|e| Failure::hinted(&e, e.hint()))?);
+    let matrix = Matrix::of(&ceiling, &profiles.map_err(|e| Failure::hinted(&e, e.hint()))?, missing);
     match arguments.format {
         Format::Table => out::print(&table(&matrix))?,
         Format::Md => out::print(&markdown(&matrix))?,
@@ -41,6 +41,14 @@ pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, 
         Format::Html => out::print(&html(&matrix))?,
     }
     Ok(0)
+}
+
+/// What keeps a profile from running.
+fn missing(profile: &Profile) -> Option<String> {
+    match profile.bound.execution {
+        Execution::None => Some("something to execute in: it has tools only".to_owned()),
+        Execution::Commands => missing_in_this_version(&profile.bound),
+    }
 }
 
 /// Both blocks as rows of text: the header, the safe defaults, the capabilities.

@@ -73,8 +73,17 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_BORDERS_ONLY);
     table.set_header(header.to_vec());
+    if let Some(width) = terminal_width() {
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(width);
+    }
     table.add_rows(rows);
     format!("{table}\n")
+}
+
+/// Columns of the terminal, if there is one; a pipe takes lines as long as they are.
+fn terminal_width() -> Option<u16> {
+    let stdout = io::stdout();
+    rustix::termios::tcgetwinsize(&stdout).ok().map(|size| size.ws_col).filter(|columns| *columns >= 40)
 }
 
 /// Bytes for people.

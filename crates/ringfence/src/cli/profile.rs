@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use ringfence_control::find_profile;
+use ringfence_control::{find_profile, read_text};
 use ringfence_policy::{Profile, shipped};
 
 use super::Context;
@@ -51,6 +51,7 @@ fn list(context: &Context) -> Result<(), Failure> {
     let own = std::fs::read_dir(home.root().join("profiles")).into_iter().flatten().flatten();
     let own = own.filter_map(|e| e.file_name().to_str().and_then(|n| n.strip_suffix(".toml")).map(str::to_owned));
     let mut names: Vec<String> = shipped().iter().map(|s| s.name.to_owned()).collect();
+    let own = own.filter(|name| !names.contains(name)).collect::<Vec<_>>();
     names.extend(own);
     let row = |name: &String| match find_profile(&home, name) {
         Ok(found) => vec![name.clone(), found.profile.summary],
@@ -60,8 +61,7 @@ fn list(context: &Context) -> Result<(), Failure> {
 }
 
 fn check(file: &Path) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::new(format!("reading `{}`: {e}", file.display()), "name a file that you can read"))?;
+    let text = read_text(file).map_err(|e| Failure::new(format!("reading `{}`: {e}", file.display()), "name a file that you can read"))?;
     let profile = Profile::parse(&file.to_string_lossy(), &text).map_err(|e| Failure::new(&e, e.fix.clone()))?;
     out::print(&format!("{}: profile `{}` is well-formed\n", file.display(), profile.name))
 }

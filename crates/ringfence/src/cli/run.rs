@@ -19,7 +19,7 @@ use super::{Context, explain, progress};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  ringfence run --input data.csv --export 'report.*' -- python3 - < analyse.py --stdin\n  ringfence run --project . --export changes.patch -- sh -c 'make test'\n\nExit status: the program's own; 123 a named artifact is missing or was refused; 124 wall or CPU limit; 137 memory\nlimit; 125 refused or could not be set up; 126 and 127 as a shell; 128+n a signal."
+    after_help = "Example:\n  ringfence run --stdin --input data.csv --export 'report.*' -- python3 - < analyse.py\n  ringfence run --project . --export changes.patch -- sh -c 'make test'\n\nExit status: the program's own; 123 a named artifact is missing or was refused; 124 wall or CPU limit; 137 memory\nlimit; 125 refused or could not be set up; 126 and 127 as a shell; 128+n a signal."
 )]
 pub(crate) struct RunArguments {
     /// Class of work: the name of a profile, or a file
@@ -105,6 +105,13 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         out::print_json(report)?;
     } else if let RunEnd::Refused { rule, layer, hint } = &report.end {
         complain(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}"));
+    }
+    if let RunEnd::Failed { step, cause } = &report.end
+        && step == "exec"
+        && !is_json
+    {
+        complain(&format!("ringfence: the command cannot be executed inside: {}", cause.as_deref().unwrap_or("no reason is known")));
+        complain("hint: the sandbox sees the host's /usr, /inputs and /workspace, and its own PATH; name a program that is there");
     }
     if !context.is_quiet && !is_json {
         for refusal in &report.refusals {

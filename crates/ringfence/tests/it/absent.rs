@@ -192,3 +192,49 @@ fn as_root_the_sandbox_has_ids_of_its_own() {
         place.assert_clean();
     }
 }
+
+/// Calls through the real filter, with the answer that each must get.
+#[test]
+fn the_filter_answers_as_it_should() {
+    for place in Place::each() {
+        let program = "import ctypes, errno, os, socket\n\
+            l = ctypes.CDLL(None, use_errno=True)\n\
+            def call(n, *a):\n ctypes.set_errno(0); r = l.syscall(n, *a); return errno.errorcode[ctypes.get_errno()] if r < 0 else 'done'\n\
+            def sock(*a):\n\
+            \x20try: socket.socket(*a).close(); return 'done'\n\
+            \x20except OSError as e: return errno.errorcode[e.errno]\n\
+            print(call(250, 0, -3, 0), call(321, 99, 0, 0), call(101, 16, 1, 0, 0), call(425, 4, 0), call(435, 0, 0), call(999), call(165, 0, 0, 0, 0, 0), call(272, 0x10000000))\n\
+            print(sock(40, 1), sock(16, 3, 12), sock(2, 3, 1), sock(2, 1, 262), sock(2, 1), sock(1, 1), sock(16, 3, 0))\n\
+            print(call(16, 0, 0x5412, b'x'), call(16, 0, ctypes.c_ulong(0x100005412), b'x'), call(16, 0, 0x5423, b'x'), call(133, b'dev', 0o20600, 0), call(133, b'pipe', 0o10600, 0))\n\
+            print(call(56, 0x10000000 | 17, 0, 0, 0, 0), flush=True)\n\
+            if os.fork() == 0: os._exit(0)\n\
+            print(os.wait()[1])";
+        let outcome = place.ringfence(&["run", "--quiet", "--", "python3", "-c", program]);
+        let wanted = "EPERM EPERM EPERM ENOSYS ENOSYS ENOSYS EPERM EPERM\nEPERM EPERM EPERM EPERM done done done\nEPERM EPERM EPERM EPERM done\nEPERM\n0\n";
+        assert_eq!(outcome.stdout, wanted, "{:?} {outcome:?}", place.user);
+    }
+}
+
+/// What only Landlock refuses: the mounts and the owner would allow it.
+#[test]
+fn paths_are_ruled_beneath_the_mounts() {
+    for place in Place::each() {
+        let script =
+            "( echo x > /proc/self/comm ) 2>/dev/null || echo refused; cat /proc/self/comm; cp /bin/true t && ./t && echo executed";
+        assert_eq!(place.bash(&["--quiet"], script).stdout, "refused\ncat\nexecuted\n", "{:?}", place.user);
+    }
+}
+
+/// `spawn = "own"`: programs of the image, none that the run wrote or was given.
+#[test]
+fn programs_that_the_run_wrote_can_be_forbidden() {
+    for place in Place::each() {
+        let shown = place.ringfence(&["profile", "show", "data-analysis"]).stdout;
+        place.write("own.toml", shown.replace("spawn = \"any\"", "spawn = \"own\"").replace("name = \"data-analysis\"", "name = \"own\""));
+        place.write("given", std::fs::read("/bin/true").unwrap());
+        let script = "cp /bin/true t; chmod +x t; ./t 2>/dev/null || echo 1; cp t /tmp; /tmp/t 2>/dev/null || echo 2; /lib64/ld-linux-x86-64.so.2 ./t 2>/dev/null || echo 3; \
+                      /lib64/ld-linux-x86-64.so.2 /inputs/given 2>/dev/null || echo 4; /bin/true && echo image";
+        let outcome = place.bash(&["--quiet", "--profile", "./own.toml", "--input", "given"], script);
+        assert_eq!(outcome.stdout, "1\n2\n3\n4\nimage\n", "{:?} {outcome:?}", place.user);
+    }
+}

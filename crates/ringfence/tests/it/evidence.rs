@@ -23,7 +23,7 @@ fn an_untouched_record_verifies_here_and_elsewhere_with_the_public_key_alone() {
     for place in Place::each() {
         let (run, folder) = sealed(&place);
         let verified = place.ringfence(&["evidence", "verify", &run]);
-        assert!(verified.status == 0 && verified.stdout.contains("1 artifacts hold"), "{verified:?}");
+        assert!(verified.status == 0 && verified.stdout.contains("1 artifacts exported, 1 checked here"), "{verified:?}");
         let key = place.home().join("keys/evidence.pub");
         let elsewhere = Place::new(place.user);
         let mut command = elsewhere.command(crate::support::binary());

@@ -96,14 +96,15 @@ fn what_was_not_named_does_not_leave() {
 #[test]
 fn odd_names_leave_and_are_shown_without_their_control_bytes() {
     for place in Place::each() {
-        let script = "printf x > $'new\\nline'; printf y > $'esc\\033[31m'; printf z > $'bad\\377'; printf w > ./-rf; printf v > $'inv\\342\\200\\256fdp.sh'; printf u > Case; printf t > case";
+        let script = "printf x > $'new\\nline'; printf y > $'esc\\033[31m'; printf z > $'bad\\377'; printf w > ./-rf; printf v > $'inv\\342\\200\\256fdp.sh'; printf u > Case; printf t > case; printf s > '100%.csv'";
         let outcome = place.bash(&["--export", "*", "--out", "out"], script);
         assert_eq!(outcome.status, 0, "{outcome:?}");
         assert!(
             !outcome.stderr.contains('\u{1b}') && !outcome.stderr.contains('\u{202e}') && outcome.stderr.contains("new\\nline"),
             "{outcome:?}"
         );
-        assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 7);
+        assert_eq!(fs::read_dir(place.path("out")).unwrap().count(), 8);
+        assert_eq!(fs::read_to_string(place.path("out/100%.csv")).unwrap(), "s");
         let listed = place.ringfence(&["artifact", "ls"]).stdout;
         assert!(!listed.contains('\u{1b}'), "{listed}");
     }

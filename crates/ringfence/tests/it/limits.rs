@@ -54,6 +54,14 @@ fn the_memory_limit_ends_one_that_takes_too_much() {
 }
 
 #[test]
+fn one_big_allocation_ends_by_the_memory_limit_too() {
+    for place in Place::each() {
+        let (report, status) = python(&place, &["--limit", "memory=64MiB"], "x = b'a' * 200_000_000\nimport time; time.sleep(2)");
+        assert_eq!((&report["end"], status), (&limit("memory"), 137), "{:?} {report}", place.user);
+    }
+}
+
+#[test]
 fn the_memory_limit_counts_many_small_ones_together() {
     for place in Place::each() {
         let take =

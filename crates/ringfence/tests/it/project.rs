@@ -77,7 +77,8 @@ fn reveal_works_only_where_the_profile_allows() {
         let refused = place.bash(&["--project", &project, "--reveal", ".env"], "cat .env");
         assert_eq!((refused.status, refused.stdout.as_str()), (125, ""));
         let shown = place.ringfence(&["profile", "show", "data-analysis"]).stdout;
-        place.write("open.toml", shown.replace("reveal = []", "reveal = [\".env\"]"));
+        place
+            .write("open.toml", shown.replace("reveal = []", "reveal = [\".env\"]").replace("name = \"data-analysis\"", "name = \"open\""));
         let revealed = place.bash(&["--quiet", "--profile", "open.toml", "--project", &project, "--reveal", ".env"], "cat .env .npmrc");
         assert_eq!(revealed.stdout, "TOKEN=CANARY_ENV_FILE\n", "{revealed:?}");
     }

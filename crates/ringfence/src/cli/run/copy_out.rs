@@ -19,6 +19,8 @@ pub(super) fn check(folder: &Path, exports: &[Glob], is_forced: bool) -> Result<
         return Err(Failure::new(format!("--out: `{}` is not a folder", folder.display()), "name a folder, which may be new"));
     }
     let taken = exports.iter().filter(|g| g.is_literal()).find(|g| folder.join(g.as_str()).symlink_metadata().is_ok());
+    fs::create_dir_all(folder)
+        .map_err(|e| Failure::new(format!("--out: `{}`: {e}", folder.display()), "name a folder that can be made"))?;
     match taken {
         Some(glob) if !is_forced => Err(Failure::new(
             format!("--out: `{}` is there already", folder.join(glob.as_str()).display()),
@@ -56,7 +58,7 @@ pub(super) fn copy(home: &Home, folder: &Path, is_forced: bool, report: &mut Run
 fn copy_one(artifacts: &Artifacts, root: &OwnedFd, artifact: &ArtifactReport, is_forced: bool) -> io::Result<()> {
     let digest = artifact.sha256.parse().map_err(io::Error::other)?;
     let mut content = artifacts.open(&digest).map_err(io::Error::other)?;
-    let (folder, name) = make_folders(root, &artifact.path)?;
+    let (folder, name) = make_folders(root, artifact.name.as_bytes())?;
     let mode = Mode::from_raw_mode(if artifact.is_executable { 0o755 } else { 0o644 });
     let draft = format!(".ringfence-{}", RunId::new()?);
     let written =
@@ -72,7 +74,7 @@ fn copy_one(artifacts: &Artifacts, root: &OwnedFd, artifact: &ArtifactReport, is
 }
 
 /// Puts the draft in its place in one step: over what is there only if told to.
-fn place(folder: &OwnedFd, draft: &str, name: &str, is_forced: bool) -> io::Result<()> {
+fn place(folder: &OwnedFd, draft: &str, name: &[u8], is_forced: bool) -> io::Result<()> {
     if is_forced {
         return Ok(renameat(folder, draft, folder, name)?);
     }
@@ -80,10 +82,11 @@ fn place(folder: &OwnedFd, draft: &str, name: &str, is_forced: bool) -> io::Resu
 }
 
 /// Makes the folders of a path beneath `root`; answers with the last one and the name in it.
-fn make_folders<'p>(root: &OwnedFd, path: &'p str) -> io::Result<(OwnedFd, &'p str)> {
-    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+fn make_folders<'p>(root: &OwnedFd, path: &'p [u8]) -> io::Result<(OwnedFd, &'p [u8])> {
+    let mut parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let name = parts.pop().unwrap_or_default();
     let mut at = root.try_clone()?;
-    for part in folders.split('/').filter(|part| !part.is_empty()) {
+    for part in parts {
         match mkdirat(&at, part, Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),

@@ -13,6 +13,7 @@ use ringfence_store::Home;
 use super::RunArguments;
 use crate::cli::Context;
 use crate::cli::out::Failure;
+use crate::config::names_a_secret;
 
 /// The most that one argument or variable may hold, as the kernel has it (MAX_ARG_STRLEN).
 const LONGEST: usize = 128 << 10;
@@ -21,7 +22,17 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
     let profile = find_profile(home, &arguments.profile).map_err(|e| Failure::hinted(&e, e.hint()))?;
     let mut limits = Limits::default();
     for text in &arguments.limit {
-        limits.parse_and_set(text).map_err(|e| bad("--limit", &e, "such as --limit memory=256MiB"))?;
+        let before = limits.iter().count();
+        limits.parse_and_set(text).map_err(|e| bad("--limit", &e, "such as --limit memory=256MiB or --limit wall=30s"))?;
+        if limits.iter().count() == before {
+            return Err(bad("--limit", &format!("`{text}` sets a limit that was set before"), "name each limit once"));
+        }
+    }
+    let environment: Vec<(EnvName, OsText)> = arguments.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?;
+    if let Some((name, _)) =
+        environment.iter().enumerate().find(|(at, (name, _))| environment[..*at].iter().any(|(n, _)| n == name)).map(|(_, e)| e)
+    {
+        return Err(bad("--env", &format!("`{name}` is set twice"), "name each variable once"));
     }
     Ok(RunRequest {
         profile,
@@ -29,15 +40,15 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         inputs: arguments.input.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
         project: arguments.project.clone(),
         reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
-        environment: arguments.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?,
+        known_secrets: known_secrets(context, &environment),
+        environment,
         destinations: parse_all("--allow", &arguments.allow, "such as --allow api.example.com:443")?,
         limits,
         exports: exports(arguments)?,
         tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,
-        known_secrets: context.config.known_secrets.clone(),
-        user_home: context.config.user_home.as_ref().and_then(|home| home.canonicalize().ok()),
+        homes: context.config.homes.clone(),
     })
 }
 
@@ -89,6 +100,12 @@ fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
         true => Ok((name, OsText::from(&bytes[at + 1..]))),
         false => Err(bad("--env", &format!("`{name}` is longer than {LONGEST} bytes"), "pass long data as an input")),
     }
+}
+
+/// The caller's, and those that are given to the run by a name that says so.
+fn known_secrets(context: &Context, given: &[(EnvName, OsText)]) -> Vec<String> {
+    let given = given.iter().filter(|(name, _)| names_a_secret(name.as_str())).map(|(_, value)| value.escaped());
+    context.config.known_secrets.iter().cloned().chain(given).collect()
 }
 
 fn exports(arguments: &RunArguments) -> Result<Vec<ringfence_policy::Glob>, Failure> {
