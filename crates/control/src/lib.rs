@@ -18,7 +18,7 @@ pub use error::RunError;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
-pub use request::{Attachments, InputRequest, NoProgress, OutputTo, Progress, RunRequest};
+pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use run::{Explained, Runner, missing_in_this_version};
 pub use settings::Settings;
 

@@ -140,7 +140,11 @@ impl Performance<'_> {
             lease,
             cancel,
         };
-        let mut sandbox = Sandbox::create(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
+        let created = Sandbox::create(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)));
+        let mut sandbox = match created {
+            Err(_) if self.stop.is_asked() => return Err(Halt::Ended(self.stop.end(self.report))),
+            created => created?,
+        };
         self.journal.append(Event::SandboxCreated {})?;
         let environment = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
         let command = Command { argv: self.request.command.clone(), environment };

@@ -14,8 +14,6 @@ use crate::error::RunError;
 pub struct ProfileText {
     /// The checked profile.
     pub profile: Profile,
-    /// Where it came from, as a person would name it.
-    pub origin: String,
     /// The text.
     pub text: String,
 }
@@ -28,15 +26,15 @@ impl ProfileText {
 
     fn read(path: &Path) -> Result<Self, RunError> {
         let text = read_text(path).map_err(|source| RunError::File { act: "read profile", path: path.to_owned(), source })?;
-        let found = Self::parse(path.to_string_lossy().into_owned(), text)?;
+        let found = Self::parse(&path.to_string_lossy(), text)?;
         match shipped().iter().any(|s| s.name == found.profile.name.as_str() && s.text != found.text) {
             true => Err(RunError::ShippedName { path: path.to_owned(), name: found.profile.name.to_string() }),
             false => Ok(found),
         }
     }
 
-    fn parse(origin: String, text: String) -> Result<Self, RunError> {
-        Ok(Self { profile: Profile::parse(&origin, &text)?, origin, text })
+    fn parse(origin: &str, text: String) -> Result<Self, RunError> {
+        Ok(Self { profile: Profile::parse(origin, &text)?, text })
     }
 }
 
@@ -46,7 +44,7 @@ pub fn find_profile(home: &Home, word: &str) -> Result<ProfileText, RunError> {
         return ProfileText::read(Path::new(word));
     }
     if let Some(found) = shipped().iter().find(|s| s.name == word) {
-        return ProfileText::parse(format!("profiles/{word}.toml"), found.text.to_owned());
+        return ProfileText::parse(&format!("profiles/{word}.toml"), found.text.to_owned());
     }
     let own = home.root().join("profiles").join(format!("{word}.toml"));
     if own.exists() {

@@ -7,7 +7,7 @@ use ringfence_store::{Journal, StoreError};
 
 use crate::ending;
 use crate::registry::Agent;
-use crate::request::RunRequest;
+use crate::request::{RunRequest, Secret};
 use crate::settings::Settings;
 
 /// A secret shorter than this would mask half of all arguments.
@@ -43,9 +43,10 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
 }
 
 /// Arguments in which no known secret stands.
-pub(crate) fn masked(argv: &[OsText], secrets: &[String]) -> Vec<String> {
+pub(crate) fn masked(argv: &[OsText], secrets: &[Secret]) -> Vec<String> {
     // Longest first: a secret may begin with another one.
-    let mut secrets: Vec<&[u8]> = secrets.iter().map(String::as_bytes).filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+    let mut secrets: Vec<&[u8]> =
+        secrets.iter().map(|secret| secret.expose().as_bytes()).filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let mask = |argument: &OsText| {
         let masked = secrets.iter().fold(argument.as_bytes().to_vec(), |bytes, secret| replace_all(&bytes, secret));

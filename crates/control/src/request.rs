@@ -17,8 +17,30 @@ pub struct InputRequest {
     pub name: String,
 }
 
+/// A value that must not be shown: `Debug` prints stars, and reading it is a call that says so.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a value.
+    pub fn new(value: String) -> Self {
+        Self(value)
+    }
+
+    /// The value.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
 /// The request of a run with one command.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RunRequest {
     /// The class of work.
     pub profile: ProfileText,
@@ -45,9 +67,22 @@ pub struct RunRequest {
     /// Whether the command gets the caller's standard input.
     pub has_stdin: bool,
     /// Values that must not stand in the record, should they occur in an argument.
-    pub known_secrets: Vec<String>,
+    pub known_secrets: Vec<Secret>,
     /// People's homes: neither they nor what holds them can be given, though what is in them can.
     pub homes: Vec<PathBuf>,
+}
+
+/// Values of variables are left out: any of them may be a secret.
+impl std::fmt::Debug for RunRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunRequest")
+            .field("profile", &self.profile.profile.name)
+            .field("agent", &self.agent)
+            .field("inputs", &self.inputs)
+            .field("project", &self.project)
+            .field("exports", &self.exports)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where the command's output goes.
@@ -68,14 +103,6 @@ pub enum OutputTo<'a> {
 pub trait Progress {
     /// So much of `what` is done.
     fn tell(&mut self, what: &str, done: u64);
-}
-
-/// Nobody looks.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoProgress;
-
-impl Progress for NoProgress {
-    fn tell(&mut self, _what: &str, _done: u64) {}
 }
 
 /// What a run is connected to while it goes on.

@@ -41,8 +41,6 @@ pub(crate) enum Report {
         step: String,
         /// The error number, 0 where it is not one of the kernel's.
         errno: i32,
-        /// More in words.
-        detail: String,
     },
     /// The sandbox stands; descriptors of the workspace, of `/tmp`, and of the changes where the plan has them.
     Built,

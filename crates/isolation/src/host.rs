@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ringfence_policy::{Grade, Tier};
+use ringfence_policy::Grade;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, geteuid, waitpid};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::sys::landlock;
 /// The oldest Landlock that is accepted: with it folders can be renamed and linked across (Linux 5.19).
 pub const LEAST_LANDLOCK: u32 = 2;
 
-/// What a run needs to know of the host: two files read and one system call.
+/// What a run needs to know of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Whether this process is root, with ids to give to each sandbox.
@@ -40,7 +40,7 @@ pub struct HostError {
 }
 
 impl Host {
-    /// Looks.
+    /// Looks, and makes the folder in which the groups of runs will be, where one can be had.
     pub fn look() -> Self {
         Self {
             is_root: crate::identity::has_ranges().unwrap_or(false),
@@ -64,11 +64,6 @@ impl Host {
     pub fn has_writable_union(&self) -> bool {
         let mut numbers = self.kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 6)
-    }
-
-    /// Tiers that can be had.
-    pub fn tiers(&self) -> &'static [Tier] {
-        &[Tier::Process]
     }
 
     /// What every run needs.

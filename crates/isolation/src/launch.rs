@@ -134,7 +134,7 @@ fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, Owned
         Forked::Child => {
             drop(going);
             let error = become_init(plan.identity, &program, &inner, &go);
-            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error(), detail: String::new() };
+            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error() };
             send(inner.as_fd(), &report, &[]).unwrap_or_default();
             exit_now(1)
         }
@@ -274,7 +274,7 @@ fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, is_wanted: fn
     patience.wait(control)?;
     match receive::<Report>(control, RecvFlags::empty()).at(|| "hear from init".into())? {
         Some((report, descriptors)) if is_wanted(&report) => Ok(descriptors),
-        Some((Report::Failed { step, errno, .. }, _)) => Err(StepError { step, errno: Errno::from_raw_os_error(errno) }.into()),
+        Some((Report::Failed { step, errno }, _)) => Err(StepError { step, errno: Errno::from_raw_os_error(errno) }.into()),
         Some((other, _)) => Err(SetupError { step: "hear from init".into(), cause: format!("it said {other:?}"), hint: None }),
         None => Err(SetupError { step: "hear from init".into(), cause: "it ended".into(), hint: None }),
     }

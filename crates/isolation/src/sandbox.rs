@@ -303,7 +303,7 @@ impl<'a> Sandbox<'a> {
             Report::Ended { id, status } => self.set_end(id, end_of(status)),
             Report::NotStarted { id, step, errno } => self.set_end(id, End::Failed { step, errno }),
             Report::TimeUp => self.end_by(End::Limit { limit: LimitKey::Wall }),
-            Report::Failed { step, errno, .. } => self.end_by(End::Failed { step, errno }),
+            Report::Failed { step, errno } => self.end_by(End::Failed { step, errno }),
             Report::Started { .. } | Report::Built | Report::Confined => {}
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! This crate is pure: it reads no file, knows no kernel and starts nothing. It can be printed, compared and tested alone.
 #![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod ask;
 mod capabilities;

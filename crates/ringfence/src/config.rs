@@ -4,6 +4,8 @@
 use std::env;
 use std::path::PathBuf;
 
+use ringfence_control::Secret;
+
 /// What the environment says.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -12,7 +14,7 @@ pub(crate) struct Config {
     /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
     pub(crate) homes: Vec<PathBuf>,
     /// Values of variables whose names say that they hold secrets.
-    pub(crate) known_secrets: Vec<String>,
+    pub(crate) known_secrets: Vec<Secret>,
 }
 
 /// Parts of names by which variables with secrets are known.
@@ -45,8 +47,11 @@ fn homes(own: Option<PathBuf>) -> Vec<PathBuf> {
     own.into_iter().chain(listed).filter_map(|home| home.canonicalize().ok()).collect()
 }
 
-fn known_secrets() -> Vec<String> {
-    env::vars_os().filter(|(name, _)| name.to_str().is_some_and(names_a_secret)).filter_map(|(_, value)| value.into_string().ok()).collect()
+fn known_secrets() -> Vec<Secret> {
+    env::vars_os()
+        .filter(|(name, _)| name.to_str().is_some_and(names_a_secret))
+        .filter_map(|(_, value)| value.into_string().ok().map(Secret::new))
+        .collect()
 }
 
 /// True if a variable of this name holds a secret, as far as a name can tell.

@@ -17,7 +17,7 @@ pub fn become_init_if_asked() {
     if std::env::args_os().next().is_some_and(|name| name == INIT_NAME) {
         let control = crate::sys::sockets::inherited(CONTROL_FD);
         if let Err(error) = init::run(&control) {
-            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error(), detail: String::new() };
+            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error() };
             // The supervisor may be gone: then nobody is left to hear it.
             send(control.as_fd(), &report, &[]).unwrap_or_default();
         }

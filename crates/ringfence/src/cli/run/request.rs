@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_control::{InputRequest, RunRequest, find_profile};
+use ringfence_control::{InputRequest, RunRequest, Secret, find_profile};
 use ringfence_isolation::OsText;
 use ringfence_policy::{EnvName, Limits, Tier};
 use ringfence_store::Home;
@@ -103,8 +103,11 @@ fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
 }
 
 /// The caller's, and those that are given to the run by a name that says so.
-fn known_secrets(context: &Context, given: &[(EnvName, OsText)]) -> Vec<String> {
-    let given = given.iter().filter(|(name, _)| names_a_secret(name.as_str())).map(|(_, value)| value.escaped());
+fn known_secrets(context: &Context, given: &[(EnvName, OsText)]) -> Vec<Secret> {
+    let given = given
+        .iter()
+        .filter(|(name, _)| names_a_secret(name.as_str()))
+        .filter_map(|(_, value)| value.as_os_str().to_str().map(|value| Secret::new(value.to_owned())));
     context.config.known_secrets.iter().cloned().chain(given).collect()
 }
 
