@@ -118,7 +118,7 @@ impl Launched {
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
         let group = self.group.take()?;
         let usage = group.usage();
-        // A group that cannot be removed yet is found by the next sweep: its folders are on record.
+        // Its processes are dead; a group that the kernel still holds on to after two seconds stays behind, empty.
         group.remove().unwrap_or_default();
         Some(usage)
     }
