@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
     ArtifactSink, Capture, Command, Creation, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity, IdentityLease,
-    PatchRequest, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
+    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
     stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
@@ -54,7 +54,8 @@ fn failed_at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Halt {
     move |error| Halt::Ended(RunEnd::Failed { step: step.to_owned(), cause: Some(error.into().to_string()) })
 }
 
-/// Performs a grant. An error means that the record could not be kept; what fails inside is an end of the run.
+/// Performs a grant, and hands out what remains of the sandbox, which may still be ending. An error means that the record could not be kept; what
+/// fails inside is an end of the run.
 pub(crate) fn perform(
     runner: &Runner,
     grant: &Grant,
@@ -62,10 +63,11 @@ pub(crate) fn perform(
     attachments: Attachments<'_>,
     journal: &mut Journal,
     report: &mut RunReport,
-) -> Result<RunEnd, RunError> {
+) -> Result<(RunEnd, Option<Remains>), RunError> {
     let mut performance = Performance { runner, grant, request, stop: Stop::of(attachments.cancel), journal, report };
     match performance.perform(attachments) {
-        Ok(end) | Err(Halt::Ended(end)) => Ok(end),
+        Ok((end, remains)) => Ok((end, Some(remains))),
+        Err(Halt::Ended(end)) => Ok((end, None)),
         Err(Halt::Broken(error)) => Err(error),
     }
 }
@@ -81,7 +83,7 @@ struct Performance<'a> {
 }
 
 impl Performance<'_> {
-    fn perform(&mut self, attachments: Attachments<'_>) -> Result<RunEnd, Halt> {
+    fn perform(&mut self, attachments: Attachments<'_>) -> Result<(RunEnd, Remains), Halt> {
         record::granted(self.journal, self.grant)?;
         self.report.tier = self.grant.capabilities.tier.to_string();
         self.report.grades = grades(&self.runner.host, self.grant);
@@ -92,7 +94,7 @@ impl Performance<'_> {
         let plan = self.plan(&views, lease.identity)?;
         let (end, remains) = self.command(&plan, lease, attachments.output, attachments.cancel)?;
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
-        Ok(end)
+        Ok((end, remains))
     }
 
     fn views(&mut self, work: &Path, identity: Identity, progress: &mut dyn Progress) -> Result<Views, Halt> {
@@ -140,18 +142,20 @@ impl Performance<'_> {
             lease,
             cancel,
         };
-        let created = Sandbox::create(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)));
-        let mut sandbox = match created {
+        let rising = creation.begin(&mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
+        // While init builds, the run becomes durable: nothing of the program starts before.
+        self.journal.accept()?;
+        let mut sandbox = match rising.stand() {
             Err(_) if self.stop.is_asked() => return Err(Halt::Ended(self.stop.end(self.report))),
-            created => created?,
+            stood => stood?,
         };
         self.journal.append(Event::SandboxCreated {})?;
         let environment = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
         let command = Command { argv: self.request.command.clone(), environment };
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
         let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
-        let id = sandbox.start(&command, streams(stdin, output)).map_err(failed_at("start the command"))?;
-        let outcome = sandbox.wait(id, true).map_err(failed_at("wait for the command"))?;
+        let id = sandbox.start(&command, streams(stdin, output), true).map_err(failed_at("start the command"))?;
+        let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
         record::ended(self.journal, &outcome)?;
         self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));
         self.report.exit_status = ending::exit_status(&outcome.end);

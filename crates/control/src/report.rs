@@ -61,6 +61,9 @@ pub struct RunReport {
     /// The status with which `ringfence run` exits.
     #[serde(skip)]
     pub exit_status: i32,
+    /// What a person should look at.
+    #[serde(skip)]
+    pub warning: Option<String>,
 }
 
 /// An artifact in a report.
@@ -126,6 +129,7 @@ impl RunReport {
             hidden: Vec::new(),
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
+            warning: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The straight line of a run: recorded, decided, performed, sealed.
 
 use ringfence_evidence::SigningKey;
-use ringfence_isolation::{Cgroups, Host, HostImage, Plan, SandboxSpec, Traces, compile, lease_identity};
+use ringfence_isolation::{Cgroups, Host, HostImage, Plan, Remains, SandboxSpec, Traces, compile, lease_identity};
 use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
@@ -54,13 +54,18 @@ impl Runner {
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
         record::requested(&mut journal, request, &agent, &self.settings)?;
-        journal.accept()?;
         let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
-        report.end = match self.decide(request, &agent) {
+        let (end, remains) = match self.decide(request, &agent) {
             Ok(grant) => perform::perform(self, &grant, request, attachments, &mut journal, &mut report)?,
-            Err(refusal) => record::refused(&mut journal, &refusal)?,
+            Err(refusal) => (record::refused(&mut journal, &refusal)?, None),
         };
-        report.evidence = journal.seal(&report.end, &self.key, crate::VERSION)?.to_string();
+        let sealed = journal.seal(&end, &self.key, crate::VERSION)?;
+        (report.end, report.evidence) = (end, sealed.statement.to_string());
+        // The mark goes last: while it is there a sweep knows what may be left.
+        match remains.map_or(Ok(()), Remains::close) {
+            Ok(()) => sealed.leave()?,
+            Err(error) => report.warning = Some(format!("run {run} has ended, but what it left cannot be removed yet: {error}")),
+        }
         Ok(report)
     }
 

@@ -55,6 +55,11 @@ impl Chain {
         }
     }
 
+    /// Lines so far.
+    pub fn length(&self) -> u64 {
+        self.next
+    }
+
     /// The next line, with its line end.
     pub fn link(&mut self, at: String, elapsed_ms: u64, event: Event) -> Result<String, serde_json::Error> {
         let line = Line { seq: self.next, at, elapsed_ms, prev: self.prev, event };

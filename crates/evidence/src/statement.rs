@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use crate::EVENTS_FILE;
 use crate::canonical;
 use crate::digest::Digest;
 use crate::event::{ArtifactRecord, RunEnd};
 use crate::key::SigningKey;
-use crate::{EVENTS_FILE, chain::Line};
 
 /// `_type` of the statement.
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
@@ -67,9 +67,8 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// The statement of a run whose events are `bytes`, read as `lines`.
-    pub fn of(bytes: &[u8], lines: &[Line], artifacts: &[ArtifactRecord], seal: Seal) -> Self {
-        debug_assert_eq!(seal.events, lines.len() as u64);
+    /// The statement of a run whose events are `bytes`.
+    pub fn of(bytes: &[u8], artifacts: &[ArtifactRecord], seal: Seal) -> Self {
         let events = Subject::new(EVENTS_FILE, Digest::of(bytes));
         let subject = std::iter::once(events).chain(artifacts.iter().map(|a| Subject::new(&a.path, a.sha256))).collect();
         Self { statement_type: STATEMENT_TYPE.into(), subject, predicate_type: PREDICATE_TYPE.into(), predicate: seal }

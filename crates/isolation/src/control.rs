@@ -1,114 +1,54 @@
-//! What the supervisor and init say to each other, over a socket pair that no command ever sees. Anything long travels in a memory file.
+//! The supervisor's end of the socket pair to init. Anything long travels in a memory file.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ringfence_wire::{Failed, Order, Report, decode, encode};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
+use crate::plan::Plan;
+use crate::step::StepError;
 use crate::sys::sockets;
-use crate::text::OsText;
 
-/// The descriptor on which init finds its socket.
-pub(crate) const CONTROL_FD: i32 = 3;
-/// The first argument by which our own program knows that it is to be init.
+/// The name by which init is known in lists of processes.
 pub const INIT_NAME: &str = "ringfence-init";
 
-/// From the supervisor to init.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Build the sandbox: the plan in a memory file, then the sources.
-    Build,
-    /// Give up what building needed; from now on commands may come.
-    Confine,
-    /// Run a command: its description in a memory file, then stdout, stderr and, where it has one, stdin.
-    Execute {
-        /// Named by the supervisor.
-        id: u32,
-    },
+/// Sends an order.
+pub(crate) fn send(socket: BorrowedFd<'_>, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    sockets::send(socket, &encode(order).ok_or(Errno::NOMEM)?, descriptors)
 }
 
-/// From init to the supervisor.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
-    /// A step failed; init ends.
-    Failed {
-        /// What was tried.
-        step: String,
-        /// The error number, 0 where it is not one of the kernel's.
-        errno: i32,
-    },
-    /// The sandbox stands; descriptors of the workspace, of `/tmp`, and of the changes where the plan has them.
-    Built,
-    /// What building needed is given up.
-    Confined,
-    /// A command could not be started.
-    NotStarted {
-        /// Which.
-        id: u32,
-        /// What was tried.
-        step: String,
-        /// The error number.
-        errno: i32,
-    },
-    /// A command runs.
-    Started {
-        /// Which.
-        id: u32,
-    },
-    /// A command ended.
-    Ended {
-        /// Which.
-        id: u32,
-        /// As wait(2) says it.
-        status: i32,
-    },
-    /// Init's own clock says that the time is up; init ends.
-    TimeUp,
-}
-
-/// A command as init needs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Execution {
-    pub(crate) argv: Vec<OsText>,
-    pub(crate) environment: Vec<(String, OsText)>,
-    pub(crate) folder: String,
-}
-
-/// Sends one message.
-pub(crate) fn send(socket: BorrowedFd<'_>, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let bytes = serde_json::to_vec(message).map_err(|_| Errno::INVAL)?;
-    sockets::send(socket, &bytes, descriptors)
-}
-
-/// Receives one message; `None` when the other side is gone.
-pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
+/// Receives a report; `None` when init is gone.
+pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Report, Vec<OwnedFd>)>, Errno> {
     match sockets::receive(socket, flags)? {
         None => Ok(None),
-        Some((bytes, descriptors)) => {
-            let message = serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)?;
-            Ok(Some((message, descriptors)))
-        }
+        Some((bytes, descriptors)) => Ok(Some((decode(&bytes).ok_or(Errno::BADMSG)?, descriptors))),
     }
 }
 
 /// Puts a value into a memory file.
-pub(crate) fn to_memory_file(value: &impl Serialize) -> Result<File, Errno> {
+pub(crate) fn to_memory_file(value: &impl serde::Serialize) -> Result<File, Errno> {
     let mut file = File::from(memfd_create(c"ringfence", MemfdFlags::CLOEXEC)?);
-    let bytes = serde_json::to_vec(value).map_err(|_| Errno::INVAL)?;
+    let bytes = encode(value).ok_or(Errno::NOMEM)?;
     file.write_all(&bytes).and_then(|()| file.rewind()).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     Ok(file)
 }
 
-/// Reads a value from a memory file.
-pub(crate) fn from_memory_file<T: DeserializeOwned>(descriptor: OwnedFd) -> Result<T, Errno> {
-    let mut bytes = Vec::new();
-    File::from(descriptor).read_to_end(&mut bytes).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-    serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)
+/// What init says failed, in the words of the plan.
+pub(crate) fn in_words(failed: Failed, plan: &Plan) -> StepError {
+    let item = failed.item.map_or(usize::MAX, |item| item as usize);
+    let named = match &*failed.act {
+        "step" => plan.steps.get(item).map(ToString::to_string),
+        "open source" => plan.sources.get(item).map(|source| format!("open {}", source.path.display())),
+        "setting" => plan.sysctls.get(item).map(|sysctl| format!("set {} to {}", sysctl.name, sysctl.value)),
+        "path rule" => plan.path_rules.get(item).map(|rule| format!("allow {}", rule.path)),
+        "limit" => plan.process_limits.get(item).map(|(limit, _)| format!("set the {limit:?} limit")),
+        _ => None,
+    };
+    StepError { step: named.unwrap_or_else(|| failed.act.into_owned()), errno: Errno::from_raw_os_error(failed.errno) }
 }
 
 /// A pair of connected sockets that keep messages apart.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cgroup::Cgroups;
 use crate::identity::{IdLine, write_maps};
 use crate::plan::{Identity, Owner};
-use crate::sys::clone::{Forked, exit_now, fork_into};
+use crate::sys::clone::{exit_now, fork_into};
 use crate::sys::landlock;
 
 /// The oldest Landlock that is accepted: with it folders can be renamed and linked across (Linux 5.19).
@@ -140,20 +140,15 @@ fn namespaces(is_root: bool) -> Finding {
 }
 
 fn try_user_namespace(is_root: bool) -> Result<(), Errno> {
-    match fork_into(libc::CLONE_NEWUSER, None)? {
-        Forked::Child => {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            exit_now(0)
-        }
-        Forked::Parent { pid, .. } => {
-            let id = if is_root { 0 } else { geteuid().as_raw() };
-            let gid = rustix::process::getegid().as_raw();
-            let line = |outside| [IdLine { inside: 0, outside, count: 1 }];
-            let mapped = write_maps(pid, &line(id), &line(gid), false);
-            waitpid(Some(pid), WaitOptions::empty())?;
-            mapped
-        }
-    }
+    let Some(pid) = fork_into(libc::CLONE_NEWUSER)? else {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        exit_now(0)
+    };
+    let (id, gid) = (if is_root { 0 } else { geteuid().as_raw() }, rustix::process::getegid().as_raw());
+    let line = |outside| [IdLine { inside: 0, outside, count: 1 }];
+    let mapped = write_maps(pid, &line(id), &line(gid), false);
+    waitpid(Some(pid), WaitOptions::empty())?;
+    mapped
 }
 
 fn seccomp() -> Finding {

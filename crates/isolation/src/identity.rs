@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, getegid, geteuid, waitpid};
 
 use crate::plan::{Identity, RANGE};
-use crate::sys::clone::{Forked, exit_now, fork_into};
+use crate::sys::clone::{exit_now, fork_into};
 
 /// The agent's user and group id inside.
 pub(crate) const AGENT: u32 = 1000;
@@ -98,25 +98,20 @@ pub(crate) fn write_identity(pid: Pid, identity: Identity) -> Result<(), Errno> 
 /// A user namespace with the given maps, held open by its descriptor alone.
 pub(crate) fn user_namespace(users: &[IdLine], groups: &[IdLine]) -> Result<OwnedFd, Errno> {
     let (waits, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    match fork_into(libc::CLONE_NEWUSER, None)? {
-        Forked::Child => {
-            // Lives until the parent lets go of the pipe, also by dying.
-            drop(held);
-            rustix::io::read(&waits, &mut [0u8; 1]).unwrap_or(0);
-            exit_now(0)
-        }
-        Forked::Parent { pid, .. } => {
-            let opened = write_maps(pid, users, groups, true).and_then(|()| {
-                File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
-            });
-            drop(held);
-            match waitpid(Some(pid), rustix::process::WaitOptions::empty()) {
-                Ok(_) | Err(Errno::CHILD) => {} // a caller that ignores SIGCHLD leaves no child to wait for
-                Err(errno) => return Err(errno),
-            }
-            opened.map(OwnedFd::from)
-        }
+    let Some(pid) = fork_into(libc::CLONE_NEWUSER)? else {
+        // Lives until the parent lets go of the pipe, also by dying.
+        drop(held);
+        rustix::io::read(&waits, &mut [0u8; 1]).unwrap_or(0);
+        exit_now(0)
+    };
+    let opened = write_maps(pid, users, groups, true)
+        .and_then(|()| File::open(format!("/proc/{}/ns/user", pid.as_raw_nonzero())).map_err(crate::step::errno));
+    drop(held);
+    match waitpid(Some(pid), rustix::process::WaitOptions::empty()) {
+        Ok(_) | Err(Errno::CHILD) => {} // a caller that ignores SIGCHLD leaves no child to wait for
+        Err(errno) => return Err(errno),
     }
+    opened.map(OwnedFd::from)
 }
 
 fn lines(map: &[IdLine]) -> String {

@@ -1,27 +1,27 @@
-//! From a plan to a standing sandbox: new namespaces, id maps, cgroup, and our own program as init inside.
+//! From a plan to a standing sandbox: new namespaces, id maps, cgroup, and the embedded init inside.
 
-use std::ffi::CString;
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ringfence_wire::{Order, Report};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities};
 
-use crate::cgroup::{Cgroups, Group};
-use crate::control::{CONTROL_FD, INIT_NAME, Order, Report, borrow_all, receive, send, socket_pair, to_memory_file};
+use crate::blueprint::blueprint;
+use crate::cgroup::{Cgroups, Entry, Group, GroupUsage};
+use crate::compile::Veil;
+use crate::control::{INIT_NAME, borrow_all, in_words, receive, send, socket_pair, to_memory_file};
 use crate::identity::write_identity;
-use crate::plan::{Identity, Plan};
+use crate::init_program::init_program;
+use crate::plan::{Identity, Plan, Step};
 use crate::step::{AtStep, StepError};
-use crate::sys::clone::{Forked, SANDBOX_NAMESPACES, exit_now, fork_into};
-use crate::sys::exec::{StringArray, close_from, execveat};
-use crate::sys::{ids, signals};
+use crate::sys::landlock;
+use crate::workspace::copy_tree;
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,9 @@ fn hint_for(error: &StepError) -> Option<String> {
     let text = match (error.step.as_str(), error.errno) {
         ("make namespaces", Errno::PERM | Errno::NOSPC | Errno::ACCESS) => {
             "user namespaces are off here: set `sysctl kernel.unprivileged_userns_clone=1` and `user.max_user_namespaces=15000`, or allow the program in AppArmor"
+        }
+        ("make the init program", Errno::ACCESS | Errno::PERM) => {
+            "init is executed from a memory file: set `sysctl vm.memfd_noexec=1` or lower"
         }
         ("make mounts private", _) | ("mount the stage", Errno::PERM | Errno::ACCESS) => {
             "this host lets a user namespace be made but not used (AppArmor's unprivileged_userns restriction?): allow the program in AppArmor"
@@ -73,180 +76,164 @@ pub(crate) struct Launched {
     pub(crate) group: Option<Group>,
     /// The workspace, the scratch file system, and the changes where the plan has them.
     pub(crate) handles: Vec<OwnedFd>,
+    is_over: bool,
 }
 
-/// Launches; on any failure whatever was made is taken away again. `born` is told the pid and the cgroup's folders as soon as they are known,
-/// so that they can be recorded before anything runs.
+/// Starts init and gives it the plan; init builds while the caller goes on. On any failure whatever was made is taken away again. `born` is told the
+/// pid and the cgroup's folders as soon as they are known, so that they can be recorded before anything runs.
 pub(crate) fn launch(
     plan: &Plan,
     run: &str,
     cgroups: &Cgroups,
-    cancel: Option<BorrowedFd<'_>>,
-    born: &mut dyn FnMut(Pid, &[std::path::PathBuf]) -> std::io::Result<()>,
+    born: &mut dyn FnMut(Pid, &[PathBuf]) -> std::io::Result<()>,
 ) -> Result<Launched, SetupError> {
     let group = cgroups.create(run, &plan.group_limits).at(|| "make the run's cgroup".into())?;
     match start_init(plan, group.as_ref()) {
         Ok((control, pid, pidfd)) => {
-            let mut launched = Launched { control, pid, pidfd, group, handles: Vec::new() };
+            let mut launched = Launched { control, pid, pidfd, group, handles: Vec::new(), is_over: false };
             let folders = launched.group.as_ref().map_or(&[][..], |g| &g.folders);
-            let stood = born(pid, folders)
-                .at(|| "record the sandbox".into())
-                .map_err(SetupError::from)
-                .and_then(|()| build(&mut launched, plan, cancel));
-            match stood {
-                Ok(()) => Ok(launched),
-                Err(error) => {
-                    launched.end();
-                    Err(error)
-                }
-            }
+            let begun = born(pid, folders).at(|| "record the sandbox".into()).and_then(|()| hand_over(&launched, plan));
+            launched.or_end(begun.map_err(SetupError::from))?;
+            Ok(launched)
         }
         Err(error) => {
             if let Some(group) = group {
                 group.remove().at(|| "remove the run's cgroup".into())?;
             }
-            Err(error.into())
+            Err(error)
         }
     }
 }
 
 impl Launched {
-    /// Kills init, and with it every process of the sandbox; waits until the kernel is done; removes the cgroup.
-    pub(crate) fn end(&mut self) -> Option<crate::cgroup::GroupUsage> {
-        // ESRCH: it is dead already.
-        pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
+    /// Kills init, and with it every process of the sandbox; waits until the kernel is done; removes the cgroup. Answers with what was used.
+    pub(crate) fn end(&mut self) -> Result<Option<GroupUsage>, SetupError> {
+        match pidfd_send_signal(&self.pidfd, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => {} // it is dead already
+            Err(errno) => return Err(errno).at(|| "end the sandbox".into())?,
+        }
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
-        let group = self.group.take()?;
+        self.is_over = true;
+        let Some(group) = self.group.take() else { return Ok(None) };
         let usage = group.usage();
-        // Its processes are dead; a group that the kernel still holds on to after two seconds stays behind, empty.
-        group.remove().unwrap_or_default();
-        Some(usage)
+        group.remove().at(|| "remove the run's cgroup".into())?;
+        Ok(Some(usage))
     }
 }
 
-fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, OwnedFd), StepError> {
-    let program = open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .at(|| "open the program itself (is /proc mounted?)".into())?;
+impl Launched {
+    /// Waits until init stands confined.
+    pub(crate) fn stand(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
+        let stood = build(self, plan, cancel);
+        self.or_end(stood)
+    }
+
+    /// Takes everything away again if a step has failed.
+    fn or_end(&mut self, done: Result<(), SetupError>) -> Result<(), SetupError> {
+        match done {
+            Ok(()) => Ok(()),
+            Err(error) => self.end().and(Err(error)),
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // On the way out of another error, which is the one to tell.
+            self.end().map(drop).unwrap_or_default();
+        }
+    }
+}
+
+/// Starts the embedded program, which makes init, and gives init its ids. The call costs the same however much memory this process has, and may
+/// come from any thread.
+fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, OwnedFd), SetupError> {
     let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
-    let (go, going) = pipe_with(PipeFlags::CLOEXEC).at(|| "make a pipe".into())?;
-    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.flatten();
-    match fork_into(SANDBOX_NAMESPACES, entry.as_ref().map(File::as_fd)).at(|| "make namespaces".into())? {
-        Forked::Child => {
-            drop(going);
-            let error = become_init(plan.identity, &program, &inner, &go);
-            let report = Report::Failed { step: error.step, errno: error.errno.raw_os_error() };
-            send(inner.as_fd(), &report, &[]).unwrap_or_default();
-            exit_now(1)
+    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
+    let mut maker = execute(inner).at(|| "execute init (is /proc mounted?)".into())?;
+    let (report, mut descriptors) = begin(&control, &entry).inspect_err(|_| reap(&mut maker))?;
+    // It has ended, and no longer counts as a process of the group.
+    reap(&mut maker);
+    match (report, descriptors.pop()) {
+        (Report::Born { pid }, Some(pidfd)) => {
+            let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).at(|| "hear from init".into())?;
+            let ids = matches!(plan.identity, Identity::Range { .. }).then_some((0, 0));
+            write_identity(pid, plan.identity).at(|| "write the id maps".into())?;
+            send(control.as_fd(), &Order::Mapped { ids }, &[]).at(|| "start init".into())?;
+            Ok((control, pid, pidfd))
         }
-        Forked::Parent { pid, pidfd } => {
-            let mapped = write_identity(pid, plan.identity).at(|| "write the id maps".into());
-            let told = mapped.and_then(|()| rustix::io::write(&going, b"!").at(|| "start init".into()));
-            match told {
-                Ok(_) => Ok((control, pid, pidfd)),
-                Err(error) => {
-                    pidfd_send_signal(&pidfd, Signal::KILL).unwrap_or_default();
-                    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
-                    Err(error)
-                }
-            }
-        }
+        (Report::Failed(failed), _) => Err(in_words(failed, plan).into()),
+        (other, _) => Err(unexpected(&other)),
     }
 }
 
-/// In the child: waits for its id maps, takes its ids, and executes our own program as init with an empty environment. Returns only on failure.
-fn become_init(identity: Identity, program: &OwnedFd, control: &OwnedFd, go: &OwnedFd) -> StepError {
-    let prepared = wait_for_maps(go)
-        .and_then(|()| signals::reset_all().at(|| "reset signals".into()))
-        .and_then(|()| prepare_for_death())
-        .and_then(|()| take_ids(identity))
-        .and_then(|()| place(program, control));
-    match prepared {
-        Err(error) => error,
-        Ok(program) => {
-            let argv = [CString::new(INIT_NAME).unwrap_or_default()];
-            let errno = execveat(program.as_fd(), &StringArray::of(&argv), &StringArray::of(&[]));
-            StepError { step: "execute init".into(), errno }
-        }
-    }
+fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
+    let program = format!("/proc/self/fd/{}", init_program()?.as_raw_fd());
+    Command::new(program).arg0(INIT_NAME).env_clear().stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-fn wait_for_maps(go: &OwnedFd) -> Result<(), StepError> {
-    match rustix::io::retry_on_intr(|| rustix::io::read(go, &mut [0u8; 1])).at(|| "wait for the id maps".into())? {
-        0 => Err(Errno::PIPE).at(|| "wait for the id maps".into()),
-        _ => Ok(()),
-    }
+fn begin(control: &OwnedFd, entry: &Entry) -> Result<(Report, Vec<OwnedFd>), SetupError> {
+    let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
+    send(control.as_fd(), &Order::Begin { is_born_in_group: entry.is_born_in }, &groups).at(|| "begin".into())?;
+    let heard = receive(control.as_fd(), RecvFlags::empty()).at(|| "hear from init".into())?;
+    Ok(heard.ok_or(Errno::PIPE).at(|| "hear from init: it ended".into())?)
 }
 
-/// How readily the kernel's memory killer takes the sandbox before anything else of the host (the highest is 1000). Inherited by all inside.
-const OOM_SCORE: &str = "800";
-
-/// Now, while the file is still ours: what follows makes this process one that cannot be looked into.
-fn prepare_for_death() -> Result<(), StepError> {
-    let write = |path: &str, text: &str| File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    write("/proc/self/oom_score_adj", OOM_SCORE).at(|| "set the memory killer's score".into())?;
-    // Where the host hands crashes to a program of its own, no limit holds: what it gets then has no memory in it.
-    match write("/proc/self/coredump_filter", "0") {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).at(|| "keep memory out of core files".into()),
-        Ok(()) | Err(_) => Ok(()),
-    }
+/// Waits for the end of the process that made init.
+fn reap(maker: &mut Child) {
+    // A caller that ignores SIGCHLD leaves no child to wait for.
+    maker.wait().map(drop).unwrap_or_default();
 }
 
-/// As root: user 0 of the namespace, which keeps its capabilities over exec. As an ordinary user the id is the agent's, and the
-/// capabilities (of this namespace only) are carried over exec as ambient ones.
-fn take_ids(identity: Identity) -> Result<(), StepError> {
-    match identity {
-        Identity::Range { .. } => {
-            ids::drop_groups().at(|| "drop groups".into())?;
-            ids::set_group(0).at(|| "set the group".into())?;
-            ids::set_user(0).at(|| "set the user".into())
-        }
-        Identity::Single { .. } => {
-            let held = capabilities(None).at(|| "read capabilities".into())?.permitted;
-            let sets = CapabilitySets { effective: held, permitted: held, inheritable: held };
-            set_capabilities(None, sets).at(|| "keep capabilities".into())?;
-            raise_all(held).at(|| "keep capabilities".into())
-        }
-    }
+fn unexpected(report: &Report) -> SetupError {
+    SetupError { step: "hear from init".into(), cause: format!("it said {report:?}"), hint: None }
 }
 
-fn raise_all(held: CapabilitySet) -> Result<(), Errno> {
-    held.iter().try_for_each(|capability| configure_capability_in_ambient_set(capability, true))
-}
-
-/// Puts the socket at its number and the null device at the first three; every other descriptor is closed by exec. The program's descriptor
-/// may stand where the socket goes, so it moves out of the way first.
-fn place(program: &OwnedFd, control: &OwnedFd) -> Result<OwnedFd, StepError> {
-    let at = || "hand init its socket".to_owned();
-    let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(at)?;
-    let [program, control, null] = [program, control, &null].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, CONTROL_FD + 1));
-    let (program, control, null) = (program.at(at)?, control.at(at)?, null.at(at)?);
-    close_from(CONTROL_FD as u32, true).at(at)?;
-    crate::sys::exec::place(control.as_fd(), CONTROL_FD).at(at)?;
-    crate::sys::exec::keep_only(CONTROL_FD).at(at)?;
-    rustix::stdio::dup2_stdin(&null).at(at)?;
-    rustix::stdio::dup2_stdout(&null).at(at)?;
-    rustix::stdio::dup2_stderr(&null).at(at)?;
-    Ok(program)
-}
-
-/// Sends the plan, joins the cgroup meanwhile, and waits until init stands confined.
-fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
-    let control = launched.control.as_fd();
+/// Sends the plan. With nothing to copy, the next order already waits for init.
+fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let sources = match plan.identity {
         Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
         Identity::Single { .. } => Vec::new(),
     };
-    let file = to_memory_file(plan).at(|| "write the plan".into())?;
+    let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    send(control, &Order::Build, &descriptors).at(|| "send the plan".into())?;
-    if let Some(group) = &launched.group {
-        group.join(launched.pid).at(|| "put the sandbox into its cgroup".into())?;
-    }
+    send(launched.control.as_fd(), &Order::Build, &descriptors).at(|| "send the plan".into())?;
+    if copies(plan).next().is_none() { confine(launched) } else { Ok(()) }
+}
+
+fn confine(launched: &Launched) -> Result<(), StepError> {
+    send(launched.control.as_fd(), &Order::Confine, &[]).at(|| "confine the sandbox".into())
+}
+
+fn copies(plan: &Plan) -> impl Iterator<Item = &Step> {
+    plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. }))
+}
+
+fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
     let patience = Patience { ends_at: Instant::now() + Duration::from_millis(plan.wall_ms), cancel };
-    launched.handles = expect_report(control, &patience, |report| matches!(report, Report::Built))?;
-    send(control, &Order::Confine, &[]).at(|| "confine the sandbox".into())?;
-    expect_report(control, &patience, |report| matches!(report, Report::Confined)).map(drop)
+    launched.handles = expect_report(launched.control.as_fd(), &patience, plan, &Report::Built)?;
+    if copies(plan).next().is_some() {
+        copies(plan).try_for_each(|copy| fill(&launched.handles, copy, plan))?;
+        confine(launched)?;
+    }
+    expect_report(launched.control.as_fd(), &patience, plan, &Report::Confined).map(drop)
+}
+
+/// Copies a project into the workspace: the view where no writable union can be had.
+fn fill(handles: &[OwnedFd], copy: &Step, plan: &Plan) -> Result<(), SetupError> {
+    let Step::Copy { source, hidden, replaced, .. } = copy else { return Ok(()) };
+    let failed = |cause: String| SetupError { step: copy.to_string(), cause, hint: None };
+    let (Some(source), Some(workspace)) = (plan.sources.get(*source), handles.first()) else { return Err(failed("no source".into())) };
+    let left_out = hidden.iter().chain(replaced.iter().map(|(path, _)| path)).cloned().collect();
+    let to = PathBuf::from(format!("/proc/self/fd/{}", workspace.as_raw_fd()));
+    let veil = Veil { hidden: left_out, replaced: Vec::new() };
+    copy_tree(&source.path, &to, &veil, plan.identity, &mut |_| Ok(())).map_err(|e| failed(e.to_string()))?;
+    replaced
+        .iter()
+        .try_for_each(|(path, text)| crate::workspace::write_new(&to.join(path.as_os_str()), text.as_bytes(), plan.identity))
+        .map_err(|e| failed(e.to_string()))
 }
 
 /// How long the building of a sandbox may take: no longer than the run, and until the caller asks to stop.
@@ -270,12 +257,12 @@ impl Patience<'_> {
     }
 }
 
-fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, is_wanted: fn(&Report) -> bool) -> Result<Vec<OwnedFd>, SetupError> {
+fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, plan: &Plan, wanted: &Report) -> Result<Vec<OwnedFd>, SetupError> {
     patience.wait(control)?;
-    match receive::<Report>(control, RecvFlags::empty()).at(|| "hear from init".into())? {
-        Some((report, descriptors)) if is_wanted(&report) => Ok(descriptors),
-        Some((Report::Failed { step, errno }, _)) => Err(StepError { step, errno: Errno::from_raw_os_error(errno) }.into()),
-        Some((other, _)) => Err(SetupError { step: "hear from init".into(), cause: format!("it said {other:?}"), hint: None }),
+    match receive(control, RecvFlags::empty()).at(|| "hear from init".into())? {
+        Some((report, descriptors)) if report == *wanted => Ok(descriptors),
+        Some((Report::Failed(failed), _)) => Err(in_words(failed, plan).into()),
+        Some((other, _)) => Err(unexpected(&other)),
         None => Err(SetupError { step: "hear from init".into(), cause: "it ended".into(), hint: None }),
     }
 }

@@ -7,13 +7,15 @@
 //! [`Plan`], [`Sandbox`] performs and supervises it, and what remains is exported.
 #![deny(unsafe_code)]
 
+mod blueprint;
 mod cgroup;
 mod compile;
 mod control;
+mod creation;
 mod host;
 mod identity;
 mod image;
-mod inside;
+mod init_program;
 mod launch;
 mod meter;
 mod output;
@@ -34,14 +36,14 @@ mod workspace;
 pub use cgroup::{Cgroups, Group, GroupUsage};
 pub use compile::{FolderView, SandboxSpec, Veil, compile};
 pub use control::INIT_NAME;
+pub use creation::{Creation, Rising};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::HostImage;
-pub use inside::become_init_if_asked;
 pub use launch::SetupError;
 pub use output::{Budget, Capture, Captured};
 pub use plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
-pub use sandbox::{Command, CommandOutcome, Creation, End, Remains, Sandbox, Streams, Usage, own_stdin};
+pub use sandbox::{Command, CommandOutcome, End, Remains, Sandbox, Streams, Usage, own_stdin};
 pub use seccomp::FilterSpec;
 pub use sweep::Traces;
 pub use sys::signals::{stop_requested_descriptor, stop_signal};

@@ -23,6 +23,7 @@ pub(crate) struct Meter {
     is_memory_watched: bool,
     watch: Watch,
     started_at: Instant,
+    next_look: Instant,
     used: Usage,
     reached: Vec<LimitKey>,
 }
@@ -34,6 +35,8 @@ impl Meter {
             is_memory_watched: memory_grade != Grade::Kernel,
             watch: Watch::over(init),
             started_at,
+            // The first look can find nothing yet but what building used.
+            next_look: Instant::now() + WATCHFUL_TICK,
             used: Usage::default(),
             reached: Vec::new(),
         }
@@ -41,12 +44,29 @@ impl Meter {
 
     /// How long until the next look is due.
     pub(crate) fn patience(&self) -> Duration {
+        self.next_look.saturating_duration_since(Instant::now()).min(self.left_of_wall())
+    }
+
+    fn tick(&self) -> Duration {
         let tick = if self.is_memory_watched { WATCHFUL_TICK } else { TICK };
         tick.min(self.left_of_wall())
     }
 
-    /// Looks at everything; answers with an ending limit that was met. `scratch` is the file system that holds all that the run can write.
+    /// Looks at everything, if it is time to; answers with an ending limit that was met. `scratch` is the file system that holds all that the run
+    /// can write.
     pub(crate) fn look(&mut self, group: Option<&Group>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
+        if Instant::now() < self.next_look {
+            return None;
+        }
+        let memory = self.take_stock(group.map(Group::usage), scratch);
+        self.next_look = Instant::now() + self.tick();
+        let cpu = self.is_over(LimitKey::Cpu, self.used.cpu).then_some(LimitKey::Cpu);
+        let wall = self.left_of_wall().is_zero().then_some(LimitKey::Wall);
+        memory.or(cpu).or(wall)
+    }
+
+    /// Counts what is used now; answers with `memory` if that limit was met. `counted` is what a cgroup says, where there is one.
+    pub(crate) fn take_stock(&mut self, counted: Option<GroupUsage>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
         self.used.wall = self.started_at.elapsed();
         let disk = scratch.and_then(|scratch| fstatfs(scratch).ok());
         if disk.is_some_and(|fs| fs.f_bavail == 0) {
@@ -55,17 +75,20 @@ impl Meter {
         if disk.is_some_and(|fs| fs.f_ffree == 0) {
             self.reach(LimitKey::Files);
         }
-        let memory = match group {
-            Some(group) => self.note(group.usage()),
+        match counted {
+            Some(usage) => self.note(usage),
             None => self.look_at_tree(disk.map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64)),
-        };
-        let cpu = self.is_over(LimitKey::Cpu, self.used.cpu).then_some(LimitKey::Cpu);
-        let wall = self.left_of_wall().is_zero().then_some(LimitKey::Wall);
-        memory.or(cpu).or(wall)
+        }
+    }
+
+    /// Takes what init says at the end: where nothing else counts, short lives would be missed.
+    pub(crate) fn hear(&mut self, cpu: Duration, memory_peak_bytes: u64) {
+        self.used.cpu = self.used.cpu.max(cpu);
+        self.used.memory_peak_bytes = self.used.memory_peak_bytes.max(memory_peak_bytes);
     }
 
     /// Takes what the kernel counted; answers with `memory` if it had to kill for want of it.
-    pub(crate) fn note(&mut self, usage: GroupUsage) -> Option<LimitKey> {
+    fn note(&mut self, usage: GroupUsage) -> Option<LimitKey> {
         self.used.cpu = self.used.cpu.max(usage.cpu);
         self.used.memory_peak_bytes = self.used.memory_peak_bytes.max(usage.memory_peak_bytes);
         // One of them is init.

@@ -5,23 +5,23 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ringfence_policy::{Grade, LimitKey, Limits};
+use ringfence_policy::LimitKey;
+use ringfence_wire::{Execution, Order, Report};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Pid;
 
-use crate::cgroup::Cgroups;
-use crate::control::{Execution, Order, Report, receive, send, to_memory_file};
+use crate::cgroup::Group;
+use crate::control::{receive, send, to_memory_file};
+use crate::creation::Creation;
 use crate::identity::IdentityLease;
-use crate::launch::{Launched, SetupError, launch};
+use crate::launch::{Launched, SetupError};
 use crate::meter::Meter;
 use crate::output::{Budget, Capture, Captured};
-use crate::plan::{Identity, Plan};
+use crate::plan::Identity;
 use crate::running::Running;
 use crate::stdin::StdinPump;
 use crate::text::OsText;
@@ -102,7 +102,7 @@ pub struct Usage {
     pub processes_peak: u64,
 }
 
-/// What remains of a sandbox whose processes are dead.
+/// What remains of a sandbox whose commands are dead: nothing but its init, which is ending, may still be there until [`close`](Self::close).
 #[derive(Debug)]
 pub struct Remains {
     /// What was used.
@@ -113,26 +113,15 @@ pub struct Remains {
     pub workspace: OwnedFd,
     /// The changes to a project's view.
     pub changes: Option<OwnedFd>,
-    _lease: Option<IdentityLease>,
+    launched: Launched,
+    _lease: IdentityLease,
 }
 
-/// What a sandbox is made of.
-#[derive(Debug)]
-pub struct Creation<'p, 'a> {
-    /// The plan.
-    pub plan: &'p Plan,
-    /// The run's name, for its cgroup.
-    pub run: &'p str,
-    /// The limits to be held.
-    pub limits: &'p Limits,
-    /// Who holds memory.
-    pub memory_grade: Grade,
-    /// Where groups can be made.
-    pub cgroups: &'p Cgroups,
-    /// The ids, kept until the remains are dropped.
-    pub lease: IdentityLease,
-    /// Becomes readable when the caller wants the run to stop.
-    pub cancel: Option<BorrowedFd<'a>>,
+impl Remains {
+    /// Waits until init is gone and the cgroup is removed. (Dropping does the same, without telling of errors.)
+    pub fn close(mut self) -> Result<(), SetupError> {
+        self.launched.end().map(drop)
+    }
 }
 
 /// A standing sandbox.
@@ -140,7 +129,7 @@ pub struct Creation<'p, 'a> {
 pub struct Sandbox<'a> {
     launched: Launched,
     identity: Identity,
-    lease: Option<IdentityLease>,
+    lease: IdentityLease,
     meter: Meter,
     output_bytes: u64,
     environment: Vec<(String, String)>,
@@ -149,16 +138,20 @@ pub struct Sandbox<'a> {
     running: Vec<Running<'a>>,
     ended_by: Option<End>,
     next_id: u32,
+    /// The command with which the sandbox ends.
+    last: Option<u32>,
+    /// Init has said that it is alone.
+    is_empty: bool,
+    /// It was seen to the end.
+    is_over: bool,
 }
 
 impl<'a> Sandbox<'a> {
-    /// Creates the sandbox. `born` is told its init and its cgroup folders before anything in it runs.
-    pub fn create(creation: Creation<'_, 'a>, born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>) -> Result<Self, SetupError> {
-        let started_at = Instant::now();
-        let launched = launch(creation.plan, creation.run, creation.cgroups, creation.cancel, born)?;
-        Ok(Self {
+    /// Takes over a sandbox that stands.
+    pub(crate) fn over(launched: Launched, started_at: Instant, creation: Creation<'_, 'a>) -> Self {
+        Self {
             identity: creation.plan.identity,
-            lease: Some(creation.lease),
+            lease: creation.lease,
             meter: Meter::start(started_at, launched.pid, creation.limits, creation.memory_grade),
             output_bytes: creation.limits.get(LimitKey::Output).unwrap_or(u64::MAX),
             environment: creation.plan.environment.clone(),
@@ -168,26 +161,27 @@ impl<'a> Sandbox<'a> {
             running: Vec::new(),
             ended_by: None,
             next_id: 0,
-        })
+            last: None,
+            is_empty: false,
+            is_over: false,
+        }
     }
 
-    /// Starts a command beside those that run; answers with the number by which to wait for it.
-    pub fn start(&mut self, command: &Command, streams: Streams<'a>) -> Result<u32, Errno> {
+    /// Starts a command beside those that run; answers with the number by which to wait for it. With `is_last` the sandbox ends with it.
+    pub fn start(&mut self, command: &Command, streams: Streams<'a>, is_last: bool) -> Result<u32, Errno> {
         let id = self.next_id;
         self.next_id += 1;
+        self.last = is_last.then_some(id);
         let (pump, stdin) = streams.stdin.map(StdinPump::from).transpose()?.unzip();
         let (read_out, write_out) = pipe_with(PipeFlags::CLOEXEC)?;
         let (read_err, write_err) = pipe_with(PipeFlags::CLOEXEC)?;
         for pipe in [&write_out, &write_err].into_iter().chain(&stdin) {
             self.give_to_agent(pipe)?;
         }
-        let own = self.environment.iter().filter(|(name, _)| !command.environment.iter().any(|(n, _)| n == name));
-        let environment = own.map(|(n, v)| (n.clone(), OsText::from(v.as_str()))).chain(command.environment.iter().cloned()).collect();
-        let execution = Execution { argv: command.argv.clone(), environment, folder: self.folder.clone() };
-        let file = to_memory_file(&execution)?;
+        let file = to_memory_file(&self.execution(command))?;
         let mut descriptors = vec![file.as_fd(), write_out.as_fd(), write_err.as_fd()];
         descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
-        match send(self.launched.control.as_fd(), &Order::Execute { id }, &descriptors) {
+        match send(self.launched.control.as_fd(), &Order::Execute { id, is_last }, &descriptors) {
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // a sandbox that has just ended: the wait finds out by what
             Err(errno) => return Err(errno),
         }
@@ -206,6 +200,20 @@ impl<'a> Sandbox<'a> {
         Ok(id)
     }
 
+    fn execution(&self, command: &Command) -> Execution {
+        let own = self.environment.iter().filter(|(name, _)| !command.environment.iter().any(|(n, _)| n == name));
+        let own = own.map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let environment: Vec<(&str, &[u8])> =
+            own.chain(command.environment.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))).collect();
+        let search = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, value)| *value).unwrap_or_default();
+        Execution {
+            candidates: candidates(command.argv.first().map(OsText::as_bytes).unwrap_or_default(), search),
+            argv: command.argv.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
+            environment: environment.iter().map(|(name, value)| [name.as_bytes(), value].join(&b'=')).collect(),
+            folder: self.folder.clone().into_bytes(),
+        }
+    }
+
     /// So that the program can open its streams by name, such as `/dev/stdout`.
     fn give_to_agent(&self, pipe: &OwnedFd) -> Result<(), Errno> {
         match self.identity {
@@ -217,15 +225,13 @@ impl<'a> Sandbox<'a> {
         }
     }
 
-    /// Waits until a command has ended. With `is_last` the sandbox ends with it: every process dies, and what they wrote is still read.
-    pub fn wait(&mut self, id: u32, is_last: bool) -> Result<CommandOutcome, Errno> {
-        while self.ended_by.is_none() && self.find(id)?.end.is_none() {
+    /// Waits until a command has ended. Once the last one has, every process is dead, and what they wrote is still read.
+    pub fn wait(&mut self, id: u32) -> Result<CommandOutcome, Errno> {
+        while self.ended_by.is_none() && !self.is_done(id)? {
             self.turn()?;
         }
-        let is_over = is_last || self.ended_by.is_some();
+        let is_over = self.last == Some(id) || self.ended_by.is_some();
         if is_over {
-            // A command that has ended by itself met no limit, but for memory that one of its processes was killed for.
-            self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1));
             self.end_everything();
         }
         let at = self.running.iter().position(|r| r.id == id).ok_or(Errno::INVAL)?;
@@ -240,14 +246,23 @@ impl<'a> Sandbox<'a> {
         Ok(CommandOutcome { end: self.settle(end), stdout, stderr })
     }
 
+    /// A last command is done once nothing else is left; one that could not be started leaves init waiting for another.
+    fn is_done(&self, id: u32) -> Result<bool, Errno> {
+        let end = &self.find(id)?.end;
+        Ok(match end {
+            None => false,
+            Some(End::Failed { .. }) => true,
+            Some(_) => self.last != Some(id) || self.is_empty,
+        })
+    }
+
     /// Ends the sandbox and hands out what remains.
     pub fn finish(mut self) -> Result<Remains, Errno> {
-        self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1));
         self.end_everything();
         let mut handles = std::mem::take(&mut self.launched.handles).into_iter();
         let (workspace, _scratch) = (handles.next().ok_or(Errno::BADF)?, handles.next());
         let (usage, limits_reached) = self.meter.reading();
-        Ok(Remains { usage, limits_reached, workspace, changes: handles.next(), _lease: self.lease.take() })
+        Ok(Remains { usage, limits_reached, workspace, changes: handles.next(), launched: self.launched, _lease: self.lease })
     }
 
     fn find(&self, id: u32) -> Result<&Running<'a>, Errno> {
@@ -268,7 +283,7 @@ impl<'a> Sandbox<'a> {
         if ready.cancel {
             self.cancelled();
         }
-        if ready.death {
+        if ready.death && !self.is_empty {
             self.died()?;
         }
         self.look_at_limits();
@@ -290,7 +305,7 @@ impl<'a> Sandbox<'a> {
     /// Reads every report that is there.
     fn hear(&mut self) -> Result<(), Errno> {
         loop {
-            match receive::<Report>(self.launched.control.as_fd(), RecvFlags::DONTWAIT) {
+            match receive(self.launched.control.as_fd(), RecvFlags::DONTWAIT) {
                 Ok(Some((report, _))) => self.note(report),
                 Ok(None) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(()),
                 Err(errno) => return Err(errno),
@@ -301,10 +316,14 @@ impl<'a> Sandbox<'a> {
     fn note(&mut self, report: Report) {
         match report {
             Report::Ended { id, status } => self.set_end(id, end_of(status)),
-            Report::NotStarted { id, step, errno } => self.set_end(id, End::Failed { step, errno }),
+            Report::NotStarted { id, failed } => self.set_end(id, failed_end(failed)),
             Report::TimeUp => self.end_by(End::Limit { limit: LimitKey::Wall }),
-            Report::Failed { step, errno } => self.end_by(End::Failed { step, errno }),
-            Report::Started { .. } | Report::Built | Report::Confined => {}
+            Report::Failed(failed) => self.end_by(failed_end(failed)),
+            Report::Empty { cpu_us, memory_peak_bytes } => {
+                self.meter.hear(Duration::from_micros(cpu_us), memory_peak_bytes);
+                self.is_empty = true;
+            }
+            Report::Born { .. } | Report::Built | Report::Confined => {}
         }
     }
 
@@ -341,8 +360,25 @@ impl<'a> Sandbox<'a> {
         }
     }
 
+    /// Kills what is left, and counts for the last time. Where init has said that nothing is left it is ending by itself, and nobody has to wait for
+    /// that yet. A command that has ended by itself met no limit, but for memory that one of its processes was killed for.
     fn end_everything(&mut self) {
-        if let Some(limit) = self.launched.end().and_then(|usage| self.meter.note(usage)) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let counted = self.launched.group.as_ref().map(Group::usage);
+        let counted = match self.is_empty {
+            true => counted,
+            false => {
+                // Without a cgroup only the living can be counted.
+                self.meter.take_stock(counted, self.launched.handles.get(1));
+                self.launched.end().unwrap_or_else(|error| {
+                    self.ended_by.get_or_insert(End::Failed { step: error.to_string(), errno: 0 });
+                    counted
+                })
+            }
+        };
+        if let Some(limit) = self.meter.take_stock(counted, self.launched.handles.get(1)) {
             self.end_by(End::Limit { limit });
         }
     }
@@ -357,16 +393,22 @@ impl<'a> Sandbox<'a> {
     }
 }
 
-impl Drop for Sandbox<'_> {
-    fn drop(&mut self) {
-        self.end_everything();
-    }
-}
-
 struct Ready {
     control: bool,
     death: bool,
     cancel: bool,
+}
+
+/// What execvp(3) would try for a name: the name itself, or the name in each folder of the search path.
+fn candidates(name: &[u8], search: &[u8]) -> Vec<Vec<u8>> {
+    match name.contains(&b'/') || name.is_empty() {
+        true => vec![name.to_vec()],
+        false => search.split(|byte| *byte == b':').map(|folder| [folder, name].join(&b'/')).collect(),
+    }
+}
+
+fn failed_end(failed: ringfence_wire::Failed) -> End {
+    End::Failed { step: failed.act.into_owned(), errno: failed.errno }
 }
 
 /// The status word of wait(2).

@@ -13,7 +13,8 @@ use crate::plan::{Identity, Owner, Source};
 use crate::step::{AtStep, StepError};
 use crate::sys;
 
-const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+/// Attributes of every source.
+pub(crate) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
 /// Opens every source.
 pub(crate) fn open_all(sources: &[Source], identity: Identity) -> Result<Vec<OwnedFd>, StepError> {

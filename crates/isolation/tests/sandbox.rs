@@ -1,19 +1,18 @@
 //! A sandbox as sessions will use it: several commands in one, each with streams of its own.
 //!
-//! This test has a `main` of its own, since the program that starts a sandbox is executed again as its init.
+//! This test has a `main` of its own: sandboxes are made by a process with one thread.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Capture, Cgroups, Command, CommandOutcome, Creation, End, Host, HostImage, OsText, Plan, Sandbox, SandboxSpec, Streams,
-    become_init_if_asked, compile, lease_identity,
+    Capture, Cgroups, Command, CommandOutcome, Creation, End, Host, HostImage, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
+    lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
 
 fn main() {
-    become_init_if_asked();
     let tests: &[(&str, fn())] = &[
         ("commands_share_a_workspace_and_nothing_else", commands_share_a_workspace_and_nothing_else),
         ("commands_run_side_by_side_with_streams_of_their_own", commands_run_side_by_side_with_streams_of_their_own),
@@ -51,7 +50,7 @@ fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
         lease,
         cancel: None,
     };
-    let mut sandbox = Sandbox::create(creation, &mut |_, _| Ok(())).unwrap();
+    let mut sandbox = creation.begin(&mut |_, _| Ok(())).unwrap().stand().unwrap();
     body(&mut sandbox);
 }
 
@@ -77,8 +76,8 @@ fn streams<'a>(stdin: Option<OwnedFd>) -> Streams<'a> {
 }
 
 fn run(sandbox: &mut Sandbox<'_>, script: &str) -> CommandOutcome {
-    let id = sandbox.start(&bash(script), streams(None)).unwrap();
-    sandbox.wait(id, false).unwrap()
+    let id = sandbox.start(&bash(script), streams(None), false).unwrap();
+    sandbox.wait(id).unwrap()
 }
 
 fn text(outcome: &CommandOutcome) -> (String, String, End) {
@@ -99,12 +98,12 @@ fn commands_share_a_workspace_and_nothing_else() {
 fn commands_run_side_by_side_with_streams_of_their_own() {
     with_sandbox(|sandbox| {
         let (read, write) = rustix::pipe::pipe().unwrap();
-        let slow = sandbox.start(&bash("cat; echo slow; sleep 0.2; echo end"), streams(Some(read))).unwrap();
-        let quick = sandbox.start(&bash("echo quick; echo wrong >&2"), streams(None)).unwrap();
-        assert_eq!(text(&sandbox.wait(quick, false).unwrap()), ("quick\n".into(), "wrong\n".into(), DONE));
+        let slow = sandbox.start(&bash("cat; echo slow; sleep 0.2; echo end"), streams(Some(read)), false).unwrap();
+        let quick = sandbox.start(&bash("echo quick; echo wrong >&2"), streams(None), false).unwrap();
+        assert_eq!(text(&sandbox.wait(quick).unwrap()), ("quick\n".into(), "wrong\n".into(), DONE));
         rustix::io::write(&write, b"given\n").unwrap();
         drop(write);
-        assert_eq!(text(&sandbox.wait(slow, false).unwrap()), ("given\nslow\nend\n".into(), String::new(), DONE));
+        assert_eq!(text(&sandbox.wait(slow).unwrap()), ("given\nslow\nend\n".into(), String::new(), DONE));
     });
 }
 
@@ -123,8 +122,8 @@ fn a_background_process_outlives_its_command_but_not_the_sandbox() {
 fn a_command_that_cannot_start_leaves_the_sandbox_standing() {
     with_sandbox(|sandbox| {
         let missing = Command { argv: vec!["no-such-program".into()], environment: Vec::new() };
-        let id = sandbox.start(&missing, streams(None)).unwrap();
-        assert_eq!(sandbox.wait(id, false).unwrap().end, End::Failed { step: "exec".into(), errno: 2 });
+        let id = sandbox.start(&missing, streams(None), false).unwrap();
+        assert_eq!(sandbox.wait(id).unwrap().end, End::Failed { step: "exec".into(), errno: 2 });
         assert_eq!(run(sandbox, "true").end, DONE);
     });
 }

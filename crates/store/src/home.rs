@@ -1,7 +1,8 @@
 //! The folder in which everything is kept, readable by its owner alone.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::{At, StoreError};
@@ -116,18 +117,24 @@ pub(crate) fn sweep_drafts(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file so that it is there whole or not at all, and durably.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
+    by_way_of_draft(path, bytes, mode, File::sync_all).map(drop)
+}
+
+/// Writes a file so that every reader sees it whole or not at all. It is durable once the file that is handed out, and its folder, are flushed.
+pub(crate) fn place_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<File, StoreError> {
+    by_way_of_draft(path, bytes, mode, |_| Ok(()))
+}
+
+fn by_way_of_draft(path: &Path, bytes: &[u8], mode: u32, before: fn(&File) -> std::io::Result<()>) -> Result<File, StoreError> {
     let draft = path.with_extension(format!("draft-{}", std::process::id()));
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft).at("make", &draft)?;
-    let written =
-        file.write_all(bytes).and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode))).and_then(|()| file.sync_all());
+    let written = file.write_all(bytes).and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode))).and_then(|()| before(&file));
     let done = written.and_then(|()| fs::rename(&draft, path));
     if done.is_err() {
         // The draft is of no use; the error below is what matters.
         fs::remove_file(&draft).unwrap_or_default();
     }
-    done.at("write", path)
+    done.at("write", path).map(|()| file)
 }

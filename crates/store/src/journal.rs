@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_evidence::{
-    ArtifactRecord, Chain, Digest, EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain,
+    ArtifactRecord, Chain, Digest, EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain, verify,
 };
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use crate::error::{At, StoreError};
-use crate::home::{Home, sweep_drafts, write_whole};
+use crate::home::{Home, place_whole, sweep_drafts};
 use crate::run_id::RunId;
 
 /// The time by the wall clock, RFC 3339 in UTC with milliseconds.
@@ -40,10 +40,29 @@ pub struct Journal {
     events: File,
     chain: Chain,
     text: String,
+    artifacts: Vec<ArtifactRecord>,
     started_at: Instant,
     live: File,
     live_path: PathBuf,
     work: PathBuf,
+}
+
+/// A run whose record is sealed and durable. Its mark and its private folder are still there: a sweep would know what the run may have left.
+#[derive(Debug)]
+pub struct Sealed {
+    /// Digest of the statement's file.
+    pub statement: Digest,
+    live_path: PathBuf,
+    work: PathBuf,
+    _live: File,
+}
+
+impl Sealed {
+    /// The run is over and nothing is left of it: its private folder and its mark go.
+    pub fn leave(self) -> Result<(), StoreError> {
+        remove_tree(&self.work)?;
+        fs::remove_file(&self.live_path).at("remove", &self.live_path)
+    }
 }
 
 impl Journal {
@@ -62,6 +81,7 @@ impl Journal {
             events,
             chain: Chain::default(),
             text: String::new(),
+            artifacts: Vec::new(),
             started_at: Instant::now(),
             live,
             live_path,
@@ -83,6 +103,7 @@ impl Journal {
     /// Writes an event. It is in the kernel's hands, and durable after the next [`flush`](Self::flush).
     pub fn append(&mut self, event: Event) -> Result<(), StoreError> {
         let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.artifacts.extend(artifact_of(&event));
         let line = self.chain.link(now(), elapsed, event).map_err(|e| self.broken(&e))?;
         self.events.write_all(line.as_bytes()).at("write", &self.folder.join(EVENTS_FILE))?;
         self.text.push_str(&line);
@@ -96,9 +117,8 @@ impl Journal {
 
     /// Accepts the run: what was written so far is durable, and so is the place where it stands.
     pub fn accept(&self) -> Result<(), StoreError> {
-        self.flush()?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
-        [self.folder.as_path(), runs].iter().try_for_each(|folder| File::open(folder).and_then(|f| f.sync_all()).at("flush", folder))
+        flush_all(&[(&self.events, &self.folder.join(EVENTS_FILE)), (&open(&self.folder)?, &self.folder), (&open(runs)?, runs)])
     }
 
     /// Replaces what a sweep needs to know.
@@ -109,41 +129,45 @@ impl Journal {
         self.live.set_len(bytes.len() as u64)
     }
 
-    /// Ends the record: the last event, the signed statement, everything durable. Answers with the digest of the statement's file.
-    pub fn seal(mut self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Digest, StoreError> {
+    /// Ends the record: the last event, the signed statement, everything durable.
+    pub fn seal(mut self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         release(&self.folder)?;
         self.append(Event::RunEnded { end: end.clone() })?;
         self.sign(end, key, version)
     }
 
-    /// Signs what is written, whose last event is the end.
-    fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Digest, StoreError> {
-        self.flush()?;
-        let lines = read_chain(self.text.as_bytes()).map_err(|e| self.broken(&e))?;
-        let artifacts: Vec<ArtifactRecord> = lines
-            .iter()
-            .filter_map(|line| match &line.event {
-                Event::ArtifactExported { artifact } => Some(artifact.clone()),
-                _ => None,
-            })
-            .collect();
-        let seal = Seal { run: self.run.to_string(), events: lines.len() as u64, end: end.clone(), version: version.to_owned() };
-        let signed = Statement::of(self.text.as_bytes(), &lines, &artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
-        write_whole(&self.folder.join(STATEMENT_FILE), &signed, 0o600)?;
-        File::open(&self.folder).and_then(|f| f.sync_all()).at("flush", &self.folder)?;
-        self.leave()?;
-        Ok(Digest::of(&signed))
-    }
-
-    /// The run is over: its private folder and its mark go.
-    fn leave(&self) -> Result<(), StoreError> {
-        remove_tree(&self.work)?;
-        fs::remove_file(&self.live_path).at("remove", &self.live_path)
+    /// Signs what is written, whose last event is the end. One wait for the disk: what a power cut leaves of an unfinished seal is signed anew.
+    fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
+        let seal = Seal { run: self.run.to_string(), events: self.chain.length(), end: end.clone(), version: version.to_owned() };
+        let signed = Statement::of(self.text.as_bytes(), &self.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let path = self.folder.join(STATEMENT_FILE);
+        let statement = place_whole(&path, &signed, 0o600)?;
+        flush_all(&[(&self.events, &self.folder.join(EVENTS_FILE)), (&statement, &path), (&open(&self.folder)?, &self.folder)])?;
+        Ok(Sealed { statement: Digest::of(&signed), live_path: self.live_path, work: self.work, _live: self.live })
     }
 
     fn broken(&self, cause: &dyn std::fmt::Display) -> StoreError {
         StoreError::Record { run: self.run.to_string(), cause: cause.to_string() }
     }
+}
+
+fn open(folder: &Path) -> Result<File, StoreError> {
+    File::open(folder).at("open", folder)
+}
+
+/// Makes files durable together: waits that overlap share one turn of the disk. On a memory file system there is nothing to wait for.
+fn flush_all(files: &[(&File, &Path)]) -> Result<(), StoreError> {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    if files.iter().all(|(file, _)| rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)) {
+        return Ok(());
+    }
+    let flush = |(file, path): &(&File, &Path)| file.sync_all().at("flush", path);
+    let Some((last, others)) = files.split_last() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = others.iter().map(|file| scope.spawn(move || flush(file))).collect();
+        let done = flush(last);
+        waiting.into_iter().fold(done, |done, other| done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+    })
 }
 
 fn lock_new(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<(File, PathBuf), StoreError> {
@@ -251,9 +275,9 @@ impl Orphan {
         let bytes = fs::read(&path).unwrap_or_default();
         // A line that was being written when the process ended was never acted upon.
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        let is_sealed = folder.join(STATEMENT_FILE).exists();
         sweep_drafts(&folder)?;
         release(&folder)?;
+        let is_sealed = is_whole(&folder, key)?;
         if is_sealed || whole == 0 {
             remove_tree(&work)?;
             if !is_sealed {
@@ -272,6 +296,7 @@ impl Orphan {
             events,
             chain,
             text,
+            artifacts: lines.iter().filter_map(|line| artifact_of(&line.event)).collect(),
             // Time goes on from where the record stops.
             started_at: Instant::now() - std::time::Duration::from_millis(lines.last().map_or(0, |line| line.elapsed_ms)),
             live: self.live.try_clone().at("keep", &self.live_path)?,
@@ -280,9 +305,29 @@ impl Orphan {
         };
         match lines.last().map(|line| &line.event) {
             // The last event was written, the statement was not: what is there is signed as it is.
-            Some(Event::RunEnded { end }) => journal.sign(end, key, version).map(drop),
-            _ => journal.seal(end, key, version).map(drop),
+            Some(Event::RunEnded { end }) => journal.sign(end, key, version)?.leave(),
+            _ => journal.seal(end, key, version)?.leave(),
         }
+    }
+}
+
+/// True if a record is sealed. A statement that a power cut left incomplete, or without the events that it speaks of, is taken away.
+fn is_whole(folder: &Path, key: &SigningKey) -> Result<bool, StoreError> {
+    let statement = folder.join(STATEMENT_FILE);
+    if !statement.exists() {
+        return Ok(false);
+    }
+    let read = |name: &str| fs::read(folder.join(name)).at("read", &folder.join(name));
+    match verify(&read(EVENTS_FILE)?, &read(STATEMENT_FILE)?, &key.public()) {
+        Ok(_) => Ok(true),
+        Err(_) => fs::remove_file(&statement).at("remove", &statement).map(|()| false),
+    }
+}
+
+fn artifact_of(event: &Event) -> Option<ArtifactRecord> {
+    match event {
+        Event::ArtifactExported { artifact } => Some(artifact.clone()),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 use proptest::prelude::*;
-use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, read_chain, verify};
+use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, verify};
 
 fn key() -> SigningKey {
     SigningKey::from_seed(&[7; 32])
@@ -35,9 +35,8 @@ fn sealed() -> (Vec<u8>, Vec<u8>) {
     for (number, event) in events.into_iter().enumerate() {
         text.push_str(&chain.link(format!("2026-01-02T03:04:05.00{number}Z"), number as u64, event).unwrap());
     }
-    let lines = read_chain(text.as_bytes()).unwrap();
     let seal = Seal { run: "01kbdz9xk3v8p5r0q2n7m4t6w1".into(), events: 5, end, version: "0.1.0".into() };
-    let statement = Statement::of(text.as_bytes(), &lines, &[artifact], seal).sign(&key()).unwrap();
+    let statement = Statement::of(text.as_bytes(), &[artifact], seal).sign(&key()).unwrap();
     (text.into_bytes(), statement)
 }
 
@@ -92,9 +91,8 @@ fn a_chain_built_anew_without_the_key_is_found() {
     let (events, statement) = sealed();
     let other = SigningKey::from_seed(&[8; 32]);
     assert!(verify(&events, &statement, &other.public()).is_err());
-    let lines = read_chain(&events).unwrap();
     let seal = Seal { run: "x".into(), events: 5, end: RunEnd::Exited { code: 0 }, version: "0".into() };
-    let forged = Statement::of(&events, &lines, &[], seal).sign(&other).unwrap();
+    let forged = Statement::of(&events, &[], seal).sign(&other).unwrap();
     assert!(verify(&events, &forged, &key().public()).is_err());
 }
 

@@ -134,21 +134,26 @@ enum Kind {
     V2,
 }
 
-impl Group {
-    /// A descriptor into which the kernel can put a new process directly (version 2).
-    pub fn entry(&self) -> io::Result<Option<fs::File>> {
-        match self.kind {
-            Kind::V1 => Ok(None),
-            Kind::V2 => fs::File::open(&self.folders[0]).map(Some),
-        }
-    }
+/// How a new process gets into a group.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    /// The kernel puts it there, given the folder (version 2). Otherwise it writes `0` into each file, which moves itself (version 1).
+    pub(crate) is_born_in: bool,
+    /// The folder, or the files.
+    pub(crate) files: Vec<fs::File>,
+}
 
-    /// Moves a process in (version 1; in version 2 it was born inside).
-    pub fn join(&self, pid: rustix::process::Pid) -> io::Result<()> {
-        match self.kind {
-            Kind::V1 => self.folders.iter().try_for_each(|folder| fs::write(folder.join("cgroup.procs"), pid.as_raw_nonzero().to_string())),
-            Kind::V2 => Ok(()),
-        }
+impl Group {
+    /// The way in, opened.
+    pub(crate) fn entry(&self) -> io::Result<Entry> {
+        let (is_born_in, files) = match self.kind {
+            Kind::V1 => {
+                let tasks = |folder: &PathBuf| fs::File::options().write(true).open(folder.join("tasks"));
+                (false, self.folders.iter().map(tasks).collect::<io::Result<_>>()?)
+            }
+            Kind::V2 => (true, vec![fs::File::open(&self.folders[0])?]),
+        };
+        Ok(Entry { is_born_in, files })
     }
 
     /// What was used so far.

@@ -7,7 +7,7 @@
 
 mod table;
 
-use libc::{sock_filter, sock_fprog};
+use ringfence_wire::Instruction;
 use serde::{Deserialize, Serialize};
 
 /// What the filter depends on.
@@ -66,7 +66,7 @@ const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 
 /// Compiles the filter.
-pub(crate) fn compile(spec: &FilterSpec) -> Vec<sock_filter> {
+pub(crate) fn compile(spec: &FilterSpec) -> Vec<Instruction> {
     let mut program = vec![
         instruction(LOAD, 0, 0, ARCHITECTURE_AT),
         instruction(EQUAL, 1, 0, ARCHITECTURE),
@@ -106,7 +106,7 @@ fn join_equal(cut: Vec<(u32, Answer)>) -> Vec<(u32, Answer)> {
 }
 
 /// A halving search over segments. Every path ends in a return, so code can follow code.
-fn search(segments: &[(u32, Answer)]) -> Vec<sock_filter> {
+fn search(segments: &[(u32, Answer)]) -> Vec<Instruction> {
     let [.., _, _] = segments else {
         return segments.first().map_or_else(Vec::new, |(_, answer)| answer_code(answer));
     };
@@ -121,7 +121,7 @@ fn search(segments: &[(u32, Answer)]) -> Vec<sock_filter> {
     code
 }
 
-fn answer_code(answer: &Answer) -> Vec<sock_filter> {
+fn answer_code(answer: &Answer) -> Vec<Instruction> {
     let eperm = give(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
     let allow = give(libc::SECCOMP_RET_ALLOW);
     match answer {
@@ -134,7 +134,7 @@ fn answer_code(answer: &Answer) -> Vec<sock_filter> {
 }
 
 /// `met` if every test of one alternative holds, else `unmet`.
-fn alternatives_code(alternatives: &[Vec<Test>], met: sock_filter, unmet: sock_filter) -> Vec<sock_filter> {
+fn alternatives_code(alternatives: &[Vec<Test>], met: Instruction, unmet: Instruction) -> Vec<Instruction> {
     let mut code = Vec::new();
     for tests in alternatives {
         let mut remaining = tests.len() * 3 + 1;
@@ -150,15 +150,13 @@ fn alternatives_code(alternatives: &[Vec<Test>], met: sock_filter, unmet: sock_f
     code
 }
 
-fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
-    sock_filter { code, jt, jf, k }
+fn instruction(code: u16, jt: u8, jf: u8, k: u32) -> Instruction {
+    Instruction { code, jt, jf, k }
 }
 
-fn give(value: u32) -> sock_filter {
+fn give(value: u32) -> Instruction {
     instruction(RETURN, 0, 0, value)
 }
-
-const _: () = assert!(size_of::<sock_filter>() == 8 && size_of::<sock_fprog>() == 16);
 
 #[cfg(test)]
 mod tests {
@@ -167,7 +165,7 @@ mod tests {
     const SPEC: FilterSpec = FilterSpec { debug: false, processes: true, anonymous_files: true, shared_memory: true, same_user: false };
 
     /// Runs the program as the kernel would (the subset of BPF that it uses).
-    fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
+    fn answer(program: &[Instruction], architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
         let (mut at, mut accumulator) = (0, 0u32);
         loop {
             let i = program[at];

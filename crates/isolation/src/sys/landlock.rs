@@ -1,4 +1,4 @@
-//! Which version of Landlock the kernel has.
+//! What of Landlock the kernel has. Reference: Documentation/userspace-api/landlock.rst.
 
 /// The version, 0 where there is none.
 pub(crate) fn version() -> u32 {

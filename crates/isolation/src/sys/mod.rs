@@ -1,13 +1,9 @@
-//! The system calls that no kept crate wraps safely, one small function each. The only `unsafe` code of the project is in this folder.
+//! The system calls that no kept crate wraps safely, one small function each. With the same
+//! folder of `init`, the only `unsafe` code of the project.
 
 pub(crate) mod clone;
-pub(crate) mod exec;
-pub(crate) mod ids;
-pub(crate) mod keyring;
 pub(crate) mod landlock;
-pub(crate) mod loopback;
 pub(crate) mod mount;
-pub(crate) mod seccomp;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 

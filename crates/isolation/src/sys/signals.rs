@@ -1,33 +1,6 @@
-//! Signal dispositions and masks, which a new program inherits from whoever started us.
+//! Signals that ask this process to stop.
 
 use rustix::io::Errno;
-
-/// Gives every signal its default action and unblocks them all.
-pub(crate) fn reset_all() -> Result<(), Errno> {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SIGKILL and SIGSTOP cannot be set, and glibc keeps 32 and 33 to itself: those errors mean nothing.
-        // SAFETY: SIG_DFL is a valid disposition for any signal number.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
-    // SAFETY: an all-zero set is made empty before its use, and outlives the call.
-    super::checked(unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()).into()
-    })
-    .map(drop)
-}
-
-/// Ignores a signal in this process and in programs that it starts.
-pub(crate) fn ignore(signal: libc::c_int) {
-    // SAFETY: SIG_IGN is a valid disposition.
-    unsafe { libc::signal(signal, libc::SIG_IGN) };
-}
-
-/// A descriptor that becomes readable when a child ends.
-pub(crate) fn child_ended_descriptor() -> Result<std::os::fd::OwnedFd, Errno> {
-    descriptor_for(&[libc::SIGCHLD])
-}
 
 /// Blocks the signals and makes a descriptor to read them from.
 fn descriptor_for(signals: &[libc::c_int]) -> Result<std::os::fd::OwnedFd, Errno> {

@@ -49,10 +49,3 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option
     bytes.truncate(received.bytes);
     Ok((received.bytes > 0).then_some((bytes, descriptors)))
 }
-
-/// Takes a descriptor that the process was started with. Called once a number, before anything else opens descriptors.
-pub(crate) fn inherited(number: i32) -> OwnedFd {
-    use std::os::fd::FromRawFd;
-    // SAFETY: the launcher put the descriptor at this number before it executed this program, and nothing else here owns it.
-    unsafe { OwnedFd::from_raw_fd(number) }
-}

@@ -1,0 +1,68 @@
+//! Before there is an init: joins the cgroups, makes the namespaces and init in them.
+
+use ringfence_wire::{Order, Report};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+use crate::confine::set;
+use crate::failure::{At, Failure};
+use crate::links::{receive, send};
+use crate::sys;
+use crate::sys::process::Close;
+
+/// How readily the kernel's memory killer takes the sandbox before anything else of the host (the highest is 1000). Inherited by all inside.
+const OOM_SCORE: &[u8] = b"800";
+
+/// True in init, false in the process that made it or when the supervisor is gone.
+pub(crate) fn run(control: &OwnedFd) -> Result<bool, Failure> {
+    prepare()?;
+    let Some((Order::Begin { is_born_in_group }, groups)) = receive(control, RecvFlags::empty()).at("wait for the begin")? else {
+        return Ok(false);
+    };
+    let born_in = if is_born_in_group {
+        groups.first()
+    } else {
+        join(&groups)?;
+        None
+    };
+    match sys::process::fork_into_namespaces(born_in.map(AsFd::as_fd)).at("make namespaces")? {
+        Some((pid, descriptor)) => {
+            send(control, &Report::Born { pid: pid.as_raw_nonzero().get() }, &[descriptor.as_fd()]).at("report")?;
+            Ok(false)
+        }
+        None => {
+            drop(groups);
+            take_ids(control)
+        }
+    }
+}
+
+/// Now, while the files are still ours: what follows makes this process one that cannot be looked into.
+fn prepare() -> Result<(), Failure> {
+    sys::process::close_from(3, Close::Now).at("close descriptors")?;
+    sys::signals::reset_all().at("reset signals")?;
+    set("/proc/self/oom_score_adj", OOM_SCORE).at("set the memory killer's score")?;
+    // Where the host hands crashes to a program of its own, no limit holds: what it gets then has no memory in it.
+    match set("/proc/self/coredump_filter", b"0") {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno).at("keep memory out of core files"),
+    }
+}
+
+/// A thread that moves itself needs no lock of the kernel's over all of them, which would be a wait of milliseconds (Linux 5.18 or newer).
+fn join(groups: &[OwnedFd]) -> Result<(), Failure> {
+    groups.iter().try_for_each(|tasks| rustix::io::write(tasks, b"0").map(drop)).at("put the sandbox into its cgroup")
+}
+
+/// Once the maps are written this process is somebody, and nobody can look into it any more.
+fn take_ids(control: &OwnedFd) -> Result<bool, Failure> {
+    let Some((Order::Mapped { ids }, _)) = receive(control, RecvFlags::empty()).at("wait for the id maps")? else { return Ok(false) };
+    if let Some((uid, gid)) = ids {
+        sys::process::take_ids(uid, gid).at("take ids")?;
+    }
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).at("hide init's memory")?;
+    sys::process::join_new_keyring().at("join a new keyring")?;
+    Ok(true)
+}

@@ -1,0 +1,35 @@
+//! Builds the init that runs inside sandboxes (`crates/init`): a program of its own, without libc, which the library carries in its data.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let here = PathBuf::from(var("CARGO_MANIFEST_DIR"));
+    let crates = here.parent().unwrap_or(&here);
+    let (out, target) = (PathBuf::from(var("OUT_DIR")), var("TARGET"));
+    for path in ["init/src", "init/Cargo.toml", "init/Cargo.lock", "init/build.rs", "wire/src", "wire/Cargo.toml"] {
+        println!("cargo:rerun-if-changed={}", crates.join(path).display());
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    build(&crates.join("init/Cargo.toml"), &out.join("init"), &target);
+    let program = out.join("init").join(&target).join("release/ringfence-init");
+    println!("cargo:rustc-env=RINGFENCE_INIT={}", program.display());
+}
+
+/// In a target folder of its own, so that the two cargos do not wait for each other, and without the flags and wrappers that are meant for us.
+fn build(manifest: &Path, folder: &Path, target: &str) {
+    let mut cargo = Command::new(var("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
+    cargo.arg("--target-dir").arg(folder).args(["--target", target]);
+    for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_PROFILE_RELEASE_LTO"] {
+        cargo.env_remove(name);
+    }
+    match cargo.status() {
+        Ok(status) if status.success() => {}
+        outcome => panic!("the init of sandboxes could not be built from {}: {outcome:?}", manifest.display()),
+    }
+}
+
+fn var(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+}

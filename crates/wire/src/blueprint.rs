@@ -1,0 +1,162 @@
+//! What init has to do before the first command.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+/// A path or a text as the kernel takes it, without the NUL at its end.
+type Bytes = Vec<u8>;
+
+/// A sandbox as init needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blueprint {
+    /// Folders of the host for init to open itself; empty where the supervisor sends them opened.
+    pub sources: Vec<Bytes>,
+    /// Attributes of an opened source (`MOUNT_ATTR_*`).
+    pub source_attributes: u64,
+    /// What is done, in order. The last one but `Enter` sees the stage; see [`Act`].
+    pub acts: Vec<Act>,
+    /// Folders of the stage that are handed to the supervisor before the host's tree is left.
+    pub handles: Vec<Bytes>,
+    /// Kernel settings, the last thing before commands.
+    pub settings: Vec<Setting>,
+    /// Capabilities that init keeps, as bits.
+    pub kept: u64,
+    /// User and group id of commands; none where they have init's own.
+    pub ids: Option<(u32, u32)>,
+    /// Limits of each process: the kernel's `RLIMIT_*` number and the value.
+    pub limits: Vec<(u32, u64)>,
+    /// Rights that Landlock handles, `LANDLOCK_ACCESS_FS_*`.
+    pub handled: u64,
+    /// Paths and what may be done below them.
+    pub rules: Vec<(Bytes, u64)>,
+    /// The system call filter.
+    pub filter: Vec<Instruction>,
+    /// Milliseconds from now after which init ends.
+    pub wall_ms: u64,
+}
+
+/// One act. Paths are relative to the stage, a memory file system that is left behind by `Enter`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Act {
+    /// Attach an opened source.
+    Attach {
+        /// Which.
+        source: u32,
+        /// Where.
+        at: Bytes,
+    },
+    /// Make a folder and those above it.
+    Folder {
+        /// Where.
+        at: Bytes,
+        /// Permission bits.
+        mode: u32,
+        /// Its owner, if not init.
+        owner: Option<(u32, u32)>,
+    },
+    /// Make a folder, and mount a new file system on it.
+    Mount(Mount),
+    /// Fill an overlay's layer.
+    Veil(Veil),
+    /// Show a folder of the stage elsewhere.
+    Bind {
+        /// From.
+        from: Bytes,
+        /// To.
+        to: Bytes,
+        /// `MOUNT_ATTR_*`.
+        attributes: u64,
+    },
+    /// Show one of the host's devices; opened before the stage covers anything.
+    Device {
+        /// The host's path.
+        from: Bytes,
+        /// Where.
+        to: Bytes,
+        /// `MOUNT_ATTR_*`.
+        attributes: u64,
+    },
+    /// Make a symbolic link.
+    Link {
+        /// Where.
+        at: Bytes,
+        /// What it says.
+        to: Bytes,
+    },
+    /// Put something harmless over a file, if the file is there.
+    Cover {
+        /// What is seen instead.
+        by: Bytes,
+        /// Where.
+        at: Bytes,
+    },
+    /// Change the flags of a mount.
+    Remount {
+        /// Where.
+        at: Bytes,
+        /// `MS_*`.
+        flags: u32,
+    },
+    /// Set the host name, and clear the domain.
+    HostName(Bytes),
+    /// Bring the loopback interface up.
+    Loopback,
+    /// Make the folder of that name the root, and leave everything else behind.
+    Enter(Bytes),
+}
+
+/// A new file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Its type.
+    pub kind: Bytes,
+    /// Where.
+    pub at: Bytes,
+    /// `MS_*`.
+    pub flags: u32,
+    /// Options; the second ones are tried where the kernel does not know the first.
+    pub options: Bytes,
+    /// Options for older kernels.
+    pub older_options: Option<Bytes>,
+}
+
+/// Marks that hide paths of the layer below, and files that take the place of others (overlayfs(5): a mark is a character device 0:0).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Veil {
+    /// The layer.
+    pub layer: Bytes,
+    /// The layer below.
+    pub below: Bytes,
+    /// Whose the layer is.
+    pub owner: (u32, u32),
+    /// Paths that are not shown.
+    pub hidden: Vec<Bytes>,
+    /// Paths and what is in them instead.
+    pub replaced: Vec<(Bytes, Bytes)>,
+}
+
+/// A file below `/proc/sys` and what is written to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The file.
+    pub path: Bytes,
+    /// The value.
+    pub value: Bytes,
+    /// Whether the sandbox may go without it.
+    pub is_required: bool,
+}
+
+/// One instruction of a filter, as `struct sock_filter` of bpf(4) has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C)]
+pub struct Instruction {
+    /// What is done.
+    pub code: u16,
+    /// How far to jump if true.
+    pub jt: u8,
+    /// How far to jump if false.
+    pub jf: u8,
+    /// The operand.
+    pub k: u32,
+}

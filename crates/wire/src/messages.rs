@@ -1,0 +1,112 @@
+//! Orders and reports.
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+/// The descriptor on which init finds its socket.
+pub const CONTROL_FD: i32 = 0;
+
+/// From the supervisor to init.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Make the namespaces and the process that is init in them. With descriptors: a cgroup's folder to be born in, or files of cgroups into which a
+    /// thread writes `0` to move itself there.
+    Begin {
+        /// Which of the two.
+        is_born_in_group: bool,
+    },
+    /// The id maps are written.
+    Mapped {
+        /// Ids to take, where there are any but the caller's own.
+        ids: Option<(u32, u32)>,
+    },
+    /// Build the sandbox: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
+    Build,
+    /// Give up what building needed; from now on commands may come.
+    Confine,
+    /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin.
+    Execute {
+        /// Named by the supervisor.
+        id: u32,
+        /// Whether the sandbox ends with it: then init kills what is left, waits for all of it, reports, and ends.
+        is_last: bool,
+    },
+}
+
+/// From init to the supervisor.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Report {
+    /// A step failed; init ends.
+    Failed(Failed),
+    /// Init exists; with a descriptor of its process. Its parent is the supervisor; the process that says so ends.
+    Born {
+        /// Its id, as the supervisor sees it.
+        pid: i32,
+    },
+    /// The view stands; with descriptors of the folders that are handed out.
+    Built,
+    /// What building needed is given up.
+    Confined,
+    /// A command could not be started.
+    NotStarted {
+        /// Which.
+        id: u32,
+        /// Why.
+        failed: Failed,
+    },
+    /// A command ended.
+    Ended {
+        /// Which.
+        id: u32,
+        /// As wait(2) says it.
+        status: i32,
+    },
+    /// Every process but init is dead, as the order for the last command asked.
+    Empty {
+        /// Processor time of all of them, microseconds.
+        cpu_us: u64,
+        /// Most resident memory that one of them had, bytes.
+        memory_peak_bytes: u64,
+    },
+    /// Init's own clock says that the time is up; init ends.
+    TimeUp,
+}
+
+/// What failed, and the kernel's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// What was tried.
+    pub act: Cow<'static, str>,
+    /// Which one, where there are several.
+    pub item: Option<u32>,
+    /// The error number, 0 where it is not one of the kernel's.
+    pub errno: i32,
+}
+
+/// A command as init needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// What is executed: the first of these paths that is there.
+    pub candidates: Vec<Vec<u8>>,
+    /// Arguments, the program's name first.
+    pub argv: Vec<Vec<u8>>,
+    /// Variables, as `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+    /// Where it starts.
+    pub folder: Vec<u8>,
+}
+
+/// A value as bytes (postcard). `None` only if memory is exhausted.
+pub fn encode(value: &impl Serialize) -> Option<Vec<u8>> {
+    postcard::to_allocvec(value).ok()
+}
+
+/// A value from all of the bytes; `None` if they are not one.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Some(value),
+        Ok(_) | Err(_) => None,
+    }
+}
