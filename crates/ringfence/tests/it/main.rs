@@ -3,6 +3,7 @@
 
 mod absent;
 mod bad_input;
+mod checks;
 mod command_line;
 mod crash;
 mod crowd;

@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -198,4 +199,23 @@ pub(crate) fn processes_of(name: &str, mark: &str) -> Vec<String> {
         line.split('\0').next().is_some_and(|program| program.ends_with(name)) && line.contains(mark)
     })
     .collect()
+}
+
+/// Does the same to each of several things, some at a time; answers in their order.
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some((number, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?))) {
+                    let result = work(item);
+                    done.lock().unwrap().push((number, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
