@@ -3,6 +3,7 @@
 
 mod absent;
 mod bad_input;
+mod cases;
 mod checks;
 mod command_line;
 mod crash;
