@@ -15,6 +15,7 @@ use crate::support::binary;
 /// The checks that do not hold.
 pub(super) fn faults(case: &Case, rig: &Rig, played: &Played) -> Option<Vec<String>> {
     let faults: Vec<String> = case.checks.iter().filter(|check| !holds(check, rig, played)).map(|check| format!("{check:?}")).collect();
+    let faults = if case.checks.is_empty() { vec!["there is nothing to judge by".into()] } else { faults };
     (!faults.is_empty()).then_some(faults)
 }
 
