@@ -1,7 +1,11 @@
 //! The conformance list of hostile checks (`tests/data/checks.jsonl`), each answered by a test that carries its id: those that a program inside
-//! can try are in [`inside`], by `tests/data/probe.py`.
+//! can try ([`inside`], by `tests/data/probe.py`), and those that are decided on the host ([`on_the_host`] lists them; those that no older test held are in [`export`], [`evidence`] and [`crash`]).
 
+mod crash;
+mod evidence;
+mod export;
 mod inside;
+mod on_the_host;
 mod probe;
 
 use std::collections::BTreeSet;
