@@ -10,6 +10,7 @@ mod crash;
 mod crowd;
 mod evidence;
 mod export;
+mod filter;
 mod limits;
 mod project;
 mod support;
