@@ -14,3 +14,4 @@ mod filter;
 mod limits;
 mod project;
 mod support;
+mod tools;
