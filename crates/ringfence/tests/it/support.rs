@@ -143,14 +143,15 @@ pub(crate) fn outcome(output: Output) -> Outcome {
     Outcome { status, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// The binary in a folder that every user can reach, whatever the permissions of the build's own folder.
+/// The binary in a folder that every user can reach, whatever the permissions of the build's own folder. Copied by another process: a child that is
+/// just being started would for a moment hold the copy open for writing, and nobody could execute it.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BINARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = folder.path().join("ringfence");
-        fs::copy(env!("CARGO_BIN_EXE_ringfence"), &path).unwrap();
+        assert!(Command::new("/bin/cp").arg(env!("CARGO_BIN_EXE_ringfence")).arg(&path).status().unwrap().success());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         (folder, path)
     });

@@ -74,9 +74,29 @@ fn every_case_has_the_right_outcome() {
     let (shared, cases) = (Shared::start(), cases());
     let played = cases.iter().filter(|case| !elsewhere::has(&case.id));
     let both: Vec<(&Case, User)> = played.flat_map(|case| users().into_iter().map(move |user| (case, user))).collect();
-    let faults: Vec<String> = side_by_side(&both, 3, |(case, user)| faults(case, *user, &shared)).into_iter().flatten().collect();
+    let faults: Vec<String> = side_by_side(&both, 4, |(case, user)| faults(case, *user, &shared)).into_iter().flatten().collect();
     println!("{} cases played", both.len());
     assert!(faults.is_empty(), "{} of {} wrong:\n{}", faults.len(), both.len(), faults.join("\n"));
+}
+
+/// Cases whose command does no harm to a host where nothing holds it.
+const HARMLESS: [&str; 22] = [
+    "SBX-001", "SBX-003", "SBX-004", "SBX-006", "SBX-009", "SBX-012", "SBX-014", "SBX-015", "SBX-020", "SBX-043", "SBX-045", "SBX-046",
+    "SBX-057", "SBX-085", "SBX-090", "SBX-091", "SBX-098", "SBX-100", "SBX-101", "SBX-140", "SBX-142", "SBX-143",
+];
+
+/// What cannot be told from a good outcome where there is no fence is no case.
+#[test]
+fn outside_the_rig_sees_what_it_looks_for() {
+    let (shared, cases) = (Shared::start(), cases());
+    let harmless: Vec<&Case> = cases.iter().filter(|case| HARMLESS.contains(&case.id.as_str())).collect();
+    let unseen = side_by_side(&harmless, 2, |case| {
+        let rig = Rig::build(case, Place::new(User::Ordinary), &shared);
+        let played = play::play_outside(case, &rig);
+        judge::faults(case, &rig, &played).is_none().then(|| format!("{} {played:?}", case.id))
+    });
+    let unseen: Vec<String> = unseen.into_iter().flatten().collect();
+    assert!(unseen.is_empty(), "right without a fence:\n{}", unseen.join("\n"));
 }
 
 /// What was wrong with the outcome of a case, if anything.

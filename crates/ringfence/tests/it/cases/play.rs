@@ -42,6 +42,13 @@ pub(super) fn play(case: &Case, rig: &Rig) -> Played {
     played
 }
 
+/// The same without a fence, to see whether the case can be told at all.
+pub(super) fn play_outside(case: &Case, rig: &Rig) -> Played {
+    let mut command = rig.place.command("/bin/bash");
+    command.args(["-c", &rig.filled(&case.command)]).current_dir(&rig.workspace).stdout(Stdio::piped()).stderr(Stdio::piped());
+    watched(rig.careless(case, command).spawn().unwrap(), case, rig)
+}
+
 fn start(case: &Case, rig: &Rig, script: &str) -> Child {
     let mut words = around(&case.rig, rig);
     words.extend([binary().display().to_string(), "run".into()]);

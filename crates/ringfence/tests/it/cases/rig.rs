@@ -27,10 +27,10 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn start() -> Self {
         let datagrams = Arc::new(AtomicU64::new(0));
-        let abstract_name = format!("cases-{}", std::process::id());
+        let (http, second, udp) = (http(b"CANARY_HTTP"), http(b"CANARY_TWO"), count(Arc::clone(&datagrams)));
+        let abstract_name = format!("cases-{http}");
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         answer(UnixListener::bind_addr(&address).unwrap(), b"CANARY_ABS");
-        let (http, second, udp) = (http(b"CANARY_HTTP"), http(b"CANARY_TWO"), count(Arc::clone(&datagrams)));
         Self { homes: Place::each(), http, second, udp, datagrams, abstract_name }
     }
 
@@ -169,8 +169,8 @@ impl<'a> Rig<'a> {
 }
 
 fn plant(place: &Place) {
-    place.write("home-of-caller/.ssh/id_ed25519", "CANARY_SSH");
-    place.write("home-of-caller/.aws/credentials", "CANARY_AWS");
+    place.write("home-of-caller/.ssh/id_ed25519", "CANARY_SSH key\n");
+    place.write("home-of-caller/.aws/credentials", "CANARY_AWS\n");
     place.write("outside/victim.txt", "ORIGINAL");
     place.write("inputs/data.csv", "a,b\n");
     place.folder("tmp");
