@@ -92,11 +92,20 @@ fn meeting_none(alternatives: &[Vec<Test>]) -> [i64; 6] {
     choices.into_iter().find(|arguments| !alternatives.iter().any(|tests| meets(arguments, tests))).unwrap()
 }
 
-/// The filter of a run in the default profile.
-fn spec(place: &Place) -> FilterSpec {
-    let explained = place.ringfence(&["run", "--explain", "--json", "--", "true"]).stdout;
+/// The default profile, and one in which programs may look into each other.
+fn profiles(place: &Place) -> [String; 2] {
+    let default = place.ringfence(&["profile", "show", "data-analysis"]).stdout;
+    let debug = default.replace("kernel = \"default\"", "kernel = \"debug\"").replace("name = \"data-analysis\"", "name = \"debug\"");
+    ["data-analysis".into(), place.write("debug.toml", debug).display().to_string()]
+}
+
+/// The filter of a run in a profile.
+fn spec(place: &Place, profile: &str) -> FilterSpec {
+    let explained = place.ringfence(&["run", "--explain", "--json", "--profile", profile, "--", "true"]).stdout;
     let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
-    serde_json::from_value(explained["plan"]["filter"].clone()).unwrap()
+    let spec: FilterSpec = serde_json::from_value(explained["plan"]["filter"].clone()).unwrap();
+    assert_eq!(spec.debug, profile != "data-analysis");
+    spec
 }
 
 /// The small program that makes the calls.
@@ -111,10 +120,12 @@ fn words(calls: &[Call]) -> Vec<String> {
     calls.iter().map(|call| call.map(|part| part.to_string()).join(",")).collect()
 }
 
-fn inside(place: &Place, words: &[String]) -> Outcome {
+fn inside(place: &Place, profile: &str, words: &[String]) -> Outcome {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let script = "cp /inputs/calls . && chmod +x calls && exec ./calls \"$@\"";
-    place.ringfence(&[&["run", "--quiet", "--input", "calls", "--", "bash", "-c", script, "bash"], words.as_slice()].concat())
+    place.ringfence(
+        &[&["run", "--quiet", "--profile", profile, "--input", "calls", "--", "bash", "-c", script, "bash"], words.as_slice()].concat(),
+    )
 }
 
 /// What each call answered.
@@ -128,11 +139,13 @@ fn answers(outcome: &Outcome, calls: &[Call]) -> Vec<i32> {
 fn refused_calls_answer_eperm_and_those_not_in_the_table_enosys() {
     for place in Place::each() {
         program(&place);
-        let wanted = Wanted::of(&spec(&place));
-        for (calls, answer) in [(&wanted.refused, EPERM), (&wanted.absent, ENOSYS)] {
-            let got = answers(&inside(&place, &words(calls)), calls);
-            let wrong: Vec<_> = calls.iter().zip(&got).filter(|(_, got)| **got != answer).collect();
-            assert!(wrong.is_empty(), "as {:?}, not {answer}: {wrong:?}", place.user);
+        for profile in profiles(&place) {
+            let wanted = Wanted::of(&spec(&place, &profile));
+            for (calls, answer) in [(&wanted.refused, EPERM), (&wanted.absent, ENOSYS)] {
+                let got = answers(&inside(&place, &profile, &words(calls)), calls);
+                let wrong: Vec<_> = calls.iter().zip(&got).filter(|(_, got)| **got != answer).collect();
+                assert!(wrong.is_empty(), "{profile} as {:?}, not {answer}: {wrong:?}", place.user);
+            }
         }
     }
 }
@@ -141,14 +154,17 @@ fn refused_calls_answer_eperm_and_those_not_in_the_table_enosys() {
 #[test]
 fn allowed_calls_reach_the_kernel() {
     for place in Place::each() {
-        let wanted = Wanted::of(&spec(&place)).reach;
-        let ordinary = Place::new(User::Ordinary);
-        let outside = answers(&outcome(ordinary.command(program(&ordinary)).args(words(&wanted)).output().unwrap()), &wanted);
         program(&place);
-        let inside = answers(&inside(&place, &words(&wanted)), &wanted);
-        let pairs = wanted.iter().zip(inside.into_iter().zip(outside));
-        let wrong: Vec<_> = pairs.filter(|(_, (inside, outside))| [EPERM, ENOSYS].contains(inside) && inside != outside).collect();
-        assert!(wrong.is_empty(), "as {:?}, (inside, outside): {wrong:?}", place.user);
+        let ordinary = Place::new(User::Ordinary);
+        let outside = program(&ordinary);
+        for profile in profiles(&place) {
+            let wanted = Wanted::of(&spec(&place, &profile)).reach;
+            let outside = answers(&outcome(ordinary.command(&outside).args(words(&wanted)).output().unwrap()), &wanted);
+            let inside = answers(&inside(&place, &profile, &words(&wanted)), &wanted);
+            let pairs = wanted.iter().zip(inside.into_iter().zip(outside));
+            let wrong: Vec<_> = pairs.filter(|(_, (inside, outside))| [EPERM, ENOSYS].contains(inside) && inside != outside).collect();
+            assert!(wrong.is_empty(), "{profile} as {:?}, (inside, outside): {wrong:?}", place.user);
+        }
     }
 }
 
@@ -162,6 +178,6 @@ fn a_call_by_the_door_of_another_architecture_kills() {
             0,
             "the kernel has no such door: nothing is shown here"
         );
-        assert_eq!(inside(&place, &["foreign".into()]).status, 128 + 31, "{:?}", place.user);
+        assert_eq!(inside(&place, "data-analysis", &["foreign".into()]).status, 128 + 31, "{:?}", place.user);
     }
 }

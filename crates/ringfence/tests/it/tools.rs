@@ -86,7 +86,8 @@ fn gcc_and_make_build_and_what_they_built_runs() {
 
 #[test]
 fn cargo_builds_and_tests_a_crate_offline() {
-    let found = outcome(Command::new("rustc").args(["--print", "sysroot"]).output().unwrap()).stdout;
+    let found = Command::new("rustc").args(["--print", "sysroot"]).output().expect("`rustc` is not on the PATH");
+    let found = outcome(found).stdout;
     let sysroot = Path::new(found.trim());
     for place in Place::each() {
         reachable(&place, "rust/bin", &[sysroot.join("bin/cargo"), sysroot.join("bin/rustc")]);
