@@ -7,12 +7,18 @@ missing=()
 need() { # tool package
     command -v "$1" >/dev/null 2>&1 || missing+=("$2")
 }
+in_image() { # tool package: what is to run inside has to be of the system
+    [ -x "/usr/bin/$1" ] || [ -x "/usr/local/bin/$1" ] || missing+=("$2")
+}
 
 command -v cargo >/dev/null 2>&1 || { echo "setup: Rust is needed: cargo is not on the PATH" >&2; exit 1; }
 for tool in "$@"; do
     case $tool in
         python3) [ -x /usr/bin/python3 ] || missing+=(python3) ;;
-        cc) need cc gcc; need ld binutils ;;
+        cc) need cc gcc; need ld binutils; [ -e /usr/include/stdio.h ] || missing+=(libc6-dev) ;;
+        real-tools) # what the tests run inside
+            in_image git git; in_image gcc gcc; in_image make make; in_image curl curl; in_image node nodejs; in_image rg ripgrep
+            in_image sqlite3 sqlite3; in_image javac default-jdk-headless ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         cargo-deny) ;;
         qemu)
@@ -36,8 +42,8 @@ fi
 
 for tool in "$@"; do
     case $tool in
-        venv) # the reference library that verifies our envelopes, in a place of its own
-            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography' >/dev/null 2>&1; then
+        venv) # the reference library that verifies our envelopes, and the libraries that programs compute with, in a place of their own
+            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib' >/dev/null 2>&1; then
                 rm -rf target/test-tools
                 /usr/bin/python3 -m venv target/test-tools
                 target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt

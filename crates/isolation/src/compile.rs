@@ -303,12 +303,16 @@ fn group_limits(spec: &SandboxSpec<'_>) -> GroupLimits {
 
 fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     let rule = |path: &str, access| PathRule { path: path.into(), access };
-    let writable = if is_executable(spec) { Access::WriteExecute } else { Access::Write };
+    let (given, writable) = match is_executable(spec) {
+        true => (Access::Execute, Access::WriteExecute),
+        false => (Access::Read, Access::Write),
+    };
     let mut rules = vec![rule("/", Access::List)];
     rules.extend(spec.image.trees.iter().map(|(name, _)| rule(&format!("/{name}"), Access::Execute)));
-    for path in ["/etc", "/proc", "/inputs", "/run"] {
+    for path in ["/etc", "/proc", "/run"] {
         rules.push(rule(path, Access::Read));
     }
+    rules.push(rule("/inputs", given));
     rules.push(rule("/dev", Access::Device));
     for path in ["/workspace", "/tmp", "/dev/shm"] {
         rules.push(rule(path, writable));

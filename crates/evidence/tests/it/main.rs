@@ -96,6 +96,18 @@ fn a_chain_built_anew_without_the_key_is_found() {
     assert!(verify(&events, &forged, &key().public()).is_err());
 }
 
+/// Check EV-11: numbers and the clock that is never set give the order; the time of day is written as it was shown.
+#[test]
+fn a_clock_that_was_set_back_changes_no_order() {
+    let (mut chain, mut text) = (Chain::default(), String::new());
+    for (at, elapsed_ms) in [("2026-01-02T03:00:00.000Z", 0), ("2026-01-02T02:00:01.000Z", 1000), ("2026-01-02T02:00:02.000Z", 2000)] {
+        text.push_str(&chain.link(at.into(), elapsed_ms, Event::SandboxCreated {}).unwrap());
+    }
+    let lines = read_chain(text.as_bytes()).unwrap();
+    let order: Vec<(u64, &str, u64)> = lines.iter().map(|line| (line.seq, &line.at[11..13], line.elapsed_ms)).collect();
+    assert_eq!(order, [(0, "03", 0), (1, "02", 1000), (2, "02", 2000)]);
+}
+
 proptest! {
     #[test]
     fn any_other_bytes_are_refused_without_a_crash(events in proptest::collection::vec(any::<u8>(), 0..400), statement in proptest::collection::vec(any::<u8>(), 0..400)) {

@@ -32,6 +32,7 @@ pub(super) fn rules(spec: &FilterSpec) -> Vec<(c_long, Answer)> {
     add(&[SYS_mknod], Answer::AllowIf(plain_nodes(1)));
     add(&[SYS_personality], personalities(spec));
     add(&[SYS_prctl], Answer::RefuseIf(vec![vec![is(0, PR_SET_MM as u32)]])); // rewriting /proc/self/exe and the like
+    // Runtimes that share or seal memory by a descriptor; multi-process databases and image libraries.
     add(&[SYS_memfd_create], if spec.anonymous_files { Answer::Allow } else { Answer::Absent });
     add(&[SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl], if spec.shared_memory { Answer::Allow } else { Answer::Refuse });
     add(INTERPROCESS, if spec.shared_memory { Answer::Allow } else { Answer::Refuse });
@@ -178,6 +179,7 @@ const LEGACY: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const LEGACY: &[c_long] = &[];
 
+/// Shells and whatever starts a program the old way; where no processes may be made, clone(2) makes threads only.
 #[cfg(target_arch = "x86_64")]
 const FORKS: &[c_long] = &[SYS_fork, SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
@@ -98,4 +99,28 @@ fn a_file_swapped_for_a_longer_one_leaves_whole_or_not_at_all() {
     write(&tree([("victim", file(HONEST)), ("spare", file(long))]), room.path());
     let left = while_swapped(room.path(), "victim", "spare", &["victim"]);
     assert!(lengths(&left).is_subset(&BTreeSet::from([HONEST.len() as u64, long.len() as u64])), "{:?}", lengths(&left));
+}
+
+/// Check XA-10.
+#[test]
+fn a_file_that_grows_leaves_with_the_bytes_that_were_hashed() {
+    let room = TempDir::new().unwrap();
+    let room = room.path();
+    write(&tree([("log", file(HONEST))]), room);
+    let limits = ExportLimits { artifacts: 10, bytes: 1 << 20 };
+    let length = || fs::metadata(room.join("log")).unwrap().len();
+    let left = thread::scope(|scope| {
+        let again = |round: &usize| *round < ROUNDS || length() <= limits.bytes;
+        let exports = scope.spawn(move || (0..).take_while(again).map(|_| export(room, &["log"], limits)).collect::<Vec<_>>());
+        let mut log = fs::OpenOptions::new().append(true).open(room.join("log")).unwrap();
+        while !exports.is_finished() {
+            log.write_all(&[b'x'; 700]).unwrap();
+        }
+        exports.join().unwrap()
+    });
+    for (export, contents) in left {
+        let of_artifacts: Vec<u64> = export.artifacts.iter().map(|artifact| artifact.stored.bytes).collect();
+        assert!(of_artifacts.iter().all(|bytes| *bytes <= limits.bytes), "{of_artifacts:?}");
+        assert!(of_artifacts.iter().all(|bytes| contents.iter().any(|content| content.len() as u64 == *bytes)), "{of_artifacts:?}");
+    }
 }

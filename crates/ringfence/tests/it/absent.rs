@@ -225,6 +225,17 @@ fn paths_are_ruled_beneath_the_mounts() {
     }
 }
 
+/// `spawn = "any"`, the default: a compiler or an environment of Python's is given as an input and runs from there.
+#[test]
+fn programs_that_the_run_was_given_run_where_any_may() {
+    for place in Place::each() {
+        let given = place.write("tools/bin/given", std::fs::read("/bin/true").unwrap());
+        fs::set_permissions(&given, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let outcome = place.bash(&["--quiet", "--input", "tools"], "/inputs/tools/bin/given && echo ran");
+        assert_eq!(outcome.stdout, "ran\n", "{:?} {outcome:?}", place.user);
+    }
+}
+
 /// `spawn = "own"`: programs of the image, none that the run wrote or was given.
 #[test]
 fn programs_that_the_run_wrote_can_be_forbidden() {

@@ -3,11 +3,15 @@
 
 mod absent;
 mod bad_input;
+mod cases;
+mod checks;
 mod command_line;
 mod crash;
 mod crowd;
 mod evidence;
 mod export;
+mod filter;
 mod limits;
 mod project;
 mod support;
+mod tools;

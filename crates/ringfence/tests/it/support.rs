@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -142,14 +143,15 @@ pub(crate) fn outcome(output: Output) -> Outcome {
     Outcome { status, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// The binary in a folder that every user can reach, whatever the permissions of the build's own folder.
+/// The binary in a folder that every user can reach, whatever the permissions of the build's own folder. Copied by another process: a child that is
+/// just being started would for a moment hold the copy open for writing, and nobody could execute it.
 pub(crate) fn binary() -> &'static Path {
     static BINARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BINARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = folder.path().join("ringfence");
-        fs::copy(env!("CARGO_BIN_EXE_ringfence"), &path).unwrap();
+        assert!(Command::new("/bin/cp").arg(env!("CARGO_BIN_EXE_ringfence")).arg(&path).status().unwrap().success());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         (folder, path)
     });
@@ -198,4 +200,40 @@ pub(crate) fn processes_of(name: &str, mark: &str) -> Vec<String> {
         line.split('\0').next().is_some_and(|program| program.ends_with(name)) && line.contains(mark)
     })
     .collect()
+}
+
+/// Does the same to each of several things, some at a time; answers in their order.
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..at_a_time {
+            scope.spawn(|| {
+                while let Some((number, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, items.get(n)?))) {
+                    let result = work(item);
+                    done.lock().unwrap().push((number, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The text of every test of this repository, to see whether one that is named somewhere is there.
+pub(crate) fn sources() -> String {
+    let mut waiting: Vec<PathBuf> = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..")];
+    let mut text = String::new();
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                text.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    text
 }

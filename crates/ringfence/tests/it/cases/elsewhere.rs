@@ -1,0 +1,33 @@
+//! The cases that are not played here: held by a test of their own, or waiting.
+
+/// Held by a test of this project.
+pub(super) const HELD: &[(&str, &str)] = &[
+    ("SBX-039", "a_later_command_has_the_same_fence"),
+    ("SBX-042", "a_grade_that_cannot_be_had_is_refused"),
+    ("SBX-062", "output_before_a_time_limit_is_kept"),
+    ("SBX-075", "a_limit_of_one_run_does_not_stick_to_the_next"),
+];
+
+/// What cannot be played yet, or has no counterpart, and why.
+pub(super) const WAITING: &[(&str, &[&str])] = &[
+    (
+        "there are no rules over paths of the host that could be nested: a run sees its workspace and its inputs, and nothing is written back",
+        &["SBX-007"],
+    ),
+    (
+        "no way to a network can be granted yet: rules of destinations are refused at the start",
+        &[
+            "SBX-105", "SBX-107", "SBX-108", "SBX-110", "SBX-111", "SBX-113", "SBX-114", "SBX-116", "SBX-117", "SBX-119", "SBX-120",
+            "SBX-122", "SBX-123", "SBX-125",
+        ],
+    ),
+    ("nothing is approved or applied yet", &["SBX-165"]),
+];
+
+pub(super) fn ids() -> impl Iterator<Item = &'static str> {
+    HELD.iter().map(|(id, _)| *id).chain(WAITING.iter().flat_map(|(_, ids)| ids.iter().copied()))
+}
+
+pub(super) fn has(id: &str) -> bool {
+    ids().any(|listed| listed == id)
+}

@@ -1,0 +1,80 @@
+//! Which test holds each check that is decided on the host, and what the others wait for.
+
+use std::collections::BTreeSet;
+
+use crate::support::sources;
+
+/// Checks, and the tests that hold them.
+const HELD: &[(&str, &[&str])] = &[
+    ("XA-03", &["a_file_swapped_for_a_symlink_never_leaks_the_bait", "a_folder_swapped_for_a_symlink_never_leaks_the_bait"]),
+    ("XA-05", &["hard_links_leave_as_the_files_they_are", "xa_05_a_hard_link_is_no_way_to_write_what_was_given"]),
+    ("XA-07", &["a_sparse_file_of_64_gib_is_refused_alone_and_not_read"]),
+    ("XA-09", &["the_byte_limit_holds_to_the_byte", "a_broken_total_refuses_the_whole_export"]),
+    ("XA-10", &["a_file_that_grows_leaves_with_the_bytes_that_were_hashed"]),
+    ("XA-11", &["odd_names_leave_as_they_are", "xa_11_12_14_15_what_a_hostile_program_leaves_is_exported_plain_or_refused"]),
+    ("XA-12", &["names_that_differ_in_case_alone_both_leave", "xa_11_12_14_15_what_a_hostile_program_leaves_is_exported_plain_or_refused"]),
+    ("XA-14", &["xa_11_12_14_15_what_a_hostile_program_leaves_is_exported_plain_or_refused"]), // nothing is unpacked, ever
+    ("XA-15", &["of_a_mode_only_the_executable_bit_leaves", "xa_11_12_14_15_what_a_hostile_program_leaves_is_exported_plain_or_refused"]),
+    ("XA-17", &["what_was_not_named_does_not_leave"]),
+    ("XA-19", &["xa_19_clean_up_follows_no_link"]),
+    ("XA-20", &["nothing_survives_from_one_run_to_the_next", "xa_20_nothing_survives_a_run_that_was_killed"]),
+    ("XA-21", &["xa_21_what_cannot_be_opened_is_cleaned_up"]),
+    ("XA-22", &["xa_22_artifacts_of_one_name_are_both_kept", "out_never_overwrites_without_force_and_follows_no_link"]),
+    ("EV-01", &["a_changed_byte_anywhere_is_found", "every_changed_byte_of_either_file_is_found"]),
+    ("EV-02", &["cuts_swaps_and_repeats_are_found"]),
+    ("EV-03", &["cuts_swaps_and_repeats_are_found"]),
+    ("EV-05", &["a_chain_built_anew_without_the_key_is_found"]),
+    ("EV-10", &["a_full_or_read_only_home_stops_everything"]),
+    ("EV-11", &["a_clock_that_was_set_back_changes_no_order"]),
+    ("EV-12", &["ev_12_the_same_run_twice_has_the_same_digests"]),
+    ("EV-14", &["ev_14_a_line_that_looks_like_evidence_is_output"]),
+    ("EV-15", &["an_untouched_record_verifies_here_and_elsewhere_with_the_public_key_alone", "openssl_verifies_the_signature"]),
+    ("CR-07", &["a_lost_or_damaged_index_is_made_anew"]),
+    ("CR-10", &["after_a_kill_at_any_point_the_next_start_leaves_nothing", "cr_11_a_number_that_passed_to_another_process_is_not_killed"]),
+    ("CR-11", &["cr_11_a_number_that_passed_to_another_process_is_not_killed"]),
+    ("CR-12", &["a_sweep_leaves_the_runs_of_living_processes_alone"]),
+    ("CR-13", &["cr_13_a_killed_supervisor_takes_everything_along"]),
+    ("CR-14", &["a_stopped_launcher_cannot_extend_a_run"]),
+    ("CR-16", &["cr_16_twenty_runs_that_are_told_to_stop_are_all_on_record"]),
+];
+
+/// Checks whose subject is not there, or that are not tried yet, and why.
+const WAITING: &[(&str, &[&str])] = &[
+    ("there is no API to ask for an export; a path on the command line is held by SBX-162", &["XA-16"]),
+    ("a record stands for one run: nothing yet signs which runs there were", &["EV-06"]),
+    ("faults at every step, a full disk, a power cut and thousands of runs are tried apart", &["CR-01", "CR-05", "CR-06", "CR-15"]),
+    ("no packages are installed yet", &["PK-01", "PK-03", "PK-06", "PK-07", "PK-08", "PK-09", "PK-10", "PK-12", "PK-14", "PK-15"]),
+    (
+        "there is no gateway yet",
+        &[
+            "GW-02", "GW-03", "GW-04", "GW-05", "GW-06", "GW-07", "GW-08", "GW-09", "GW-10", "GW-11", "GW-12", "GW-13", "GW-17", "GW-19",
+            "GW-21", "GW-24", "GW-25", "GW-27",
+        ],
+    ),
+    ("nothing is promoted yet", &["PR-04", "PR-05", "PR-06", "PR-07", "PR-09", "PR-10", "PR-11", "PR-12", "PR-13", "CR-02"]),
+    (
+        "there is no server yet",
+        &[
+            "SV-01", "SV-04", "SV-05", "SV-06", "SV-07", "SV-09", "SV-10", "SV-11", "SV-13", "SV-14", "SV-15", "SV-16", "SV-17", "SV-19",
+            "SV-20",
+        ],
+    ),
+    ("there are no workers yet", &["MN-02", "MN-03", "MN-05", "MN-06", "MN-08", "MN-09", "MN-11", "MN-12", "MN-14"]),
+];
+
+#[test]
+fn every_check_on_the_host_is_held_or_waits_for_something() {
+    let waiting = WAITING.iter().flat_map(|(_, ids)| ids.iter());
+    let here: Vec<&str> = HELD.iter().map(|(id, _)| id).chain(waiting).copied().collect();
+    let ids: BTreeSet<String> = here.iter().map(|id| (*id).to_owned()).collect();
+    assert_eq!(ids.len(), here.len(), "one is here twice");
+    assert_eq!(ids, super::listed("host-side"));
+}
+
+#[test]
+fn the_tests_that_hold_them_are_there() {
+    let sources = sources();
+    let named = HELD.iter().flat_map(|(id, tests)| tests.iter().map(move |test| (id, test)));
+    let missing: Vec<_> = named.filter(|(_, test)| !sources.contains(&format!("fn {test}("))).collect();
+    assert!(missing.is_empty(), "no such test: {missing:?}");
+}
