@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::sys::sockets;
 use crate::text::OsText;
@@ -32,14 +32,15 @@ pub(crate) enum Order {
     },
 }
 
-/// From init to the supervisor.
+/// From init to the supervisor, who reads it as what a hostile program may have written.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Report {
+pub enum Report {
     /// A step failed; init ends.
     Failed {
         /// What was tried.
         step: String,
-        /// The error number, 0 where it is not one of the kernel's.
+        /// The error number.
+        #[serde(deserialize_with = "error_number")]
         errno: i32,
     },
     /// The sandbox stands; descriptors of the workspace, of `/tmp`, and of the changes where the plan has them.
@@ -53,6 +54,7 @@ pub(crate) enum Report {
         /// What was tried.
         step: String,
         /// The error number.
+        #[serde(deserialize_with = "error_number")]
         errno: i32,
     },
     /// A command runs.
@@ -69,6 +71,21 @@ pub(crate) enum Report {
     },
     /// Init's own clock says that the time is up; init ends.
     TimeUp,
+}
+
+impl Report {
+    /// Reads one message.
+    pub fn read(bytes: &[u8]) -> Result<Self, Errno> {
+        read(bytes)
+    }
+}
+
+/// An error number that the kernel can have: any other would stop the supervisor where it becomes one.
+fn error_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    match i32::deserialize(deserializer)? {
+        number @ 1..=4095 => Ok(number),
+        other => Err(serde::de::Error::custom(format!("{other} is no error number"))),
+    }
 }
 
 /// A command as init needs it.
@@ -89,11 +106,12 @@ pub(crate) fn send(socket: BorrowedFd<'_>, message: &impl Serialize, descriptors
 pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
     match sockets::receive(socket, flags)? {
         None => Ok(None),
-        Some((bytes, descriptors)) => {
-            let message = serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)?;
-            Ok(Some((message, descriptors)))
-        }
+        Some((bytes, descriptors)) => Ok(Some((read(&bytes)?, descriptors))),
     }
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Errno> {
+    serde_json::from_slice(bytes).map_err(|_| Errno::BADMSG)
 }
 
 /// Puts a value into a memory file.
@@ -108,7 +126,7 @@ pub(crate) fn to_memory_file(value: &impl Serialize) -> Result<File, Errno> {
 pub(crate) fn from_memory_file<T: DeserializeOwned>(descriptor: OwnedFd) -> Result<T, Errno> {
     let mut bytes = Vec::new();
     File::from(descriptor).read_to_end(&mut bytes).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-    serde_json::from_slice(&bytes).map_err(|_| Errno::BADMSG)
+    read(&bytes)
 }
 
 /// A pair of connected sockets that keep messages apart.
@@ -120,4 +138,16 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// The descriptors of a list, borrowed.
 pub(crate) fn borrow_all(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zero stopped the supervisor: it has no place among the errors.
+    #[test]
+    fn init_cannot_report_an_error_that_is_none() {
+        let said = |errno: i64| Report::read(format!(r#"{{"Failed":{{"step":"x","errno":{errno}}}}}"#).as_bytes()).is_ok();
+        assert_eq!([-1, 0, 1, 4095, 4096].map(said), [false, false, true, true, false]);
+    }
 }

@@ -33,7 +33,7 @@ mod workspace;
 
 pub use cgroup::{Cgroups, Group, GroupUsage};
 pub use compile::{FolderView, SandboxSpec, Veil, compile};
-pub use control::INIT_NAME;
+pub use control::{INIT_NAME, Report};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::HostImage;
