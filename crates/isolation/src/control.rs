@@ -104,7 +104,12 @@ pub(crate) fn send(socket: BorrowedFd<'_>, message: &impl Serialize, descriptors
 
 /// Receives one message; `None` when the other side is gone.
 pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(T, Vec<OwnedFd>)>, Errno> {
-    match sockets::receive(socket, flags)? {
+    // A side that ends without having read all it was sent is told of first, and what it said last only then.
+    let received = match sockets::receive(socket, flags) {
+        Err(Errno::CONNRESET) => sockets::receive(socket, flags),
+        received => received,
+    };
+    match received? {
         None => Ok(None),
         Some((bytes, descriptors)) => Ok(Some((read(&bytes)?, descriptors))),
     }
@@ -143,6 +148,17 @@ pub(crate) fn borrow_all(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_words_of_a_side_that_left_orders_unread_are_heard() {
+        let (supervisor, init) = socket_pair().unwrap();
+        send(supervisor.as_fd(), &Order::Confine, &[]).unwrap();
+        send(init.as_fd(), &Report::Failed { step: "set the user".into(), errno: 1 }, &[]).unwrap();
+        drop(init);
+        let mut hear = || receive::<Report>(supervisor.as_fd(), RecvFlags::empty()).unwrap().map(|(report, _)| report);
+        assert!(matches!(hear(), Some(Report::Failed { step, errno: 1 }) if step == "set the user"));
+        assert!(hear().is_none());
+    }
 
     /// Zero stopped the supervisor: it has no place among the errors.
     #[test]
