@@ -9,6 +9,7 @@ mod crowd;
 mod evidence;
 mod export;
 mod faults;
+mod full;
 mod kills;
 mod left;
 mod limits;
