@@ -3,9 +3,11 @@
 
 mod absent;
 mod bad_input;
+mod clock;
 mod command_line;
 mod crash;
 mod crowd;
+mod edits;
 mod evidence;
 mod export;
 mod faults;
@@ -14,4 +16,5 @@ mod kills;
 mod left;
 mod limits;
 mod project;
+mod race;
 mod support;
