@@ -217,8 +217,9 @@ fn raise_all(held: CapabilitySet) -> Result<(), Errno> {
 /// may stand where the socket goes, so it moves out of the way first.
 fn place(program: &OwnedFd, control: &OwnedFd) -> Result<OwnedFd, StepError> {
     let at = || "hand init its socket".to_owned();
-    let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(at)?;
-    let [program, control, null] = [program, control, &null].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, CONTROL_FD + 1));
+    let opened = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).at(at)?;
+    let [program, control, null] = [program, control, &opened].map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, CONTROL_FD + 1));
+    drop(opened); // it may have the socket's number, and would close the socket later
     let (program, control, null) = (program.at(at)?, control.at(at)?, null.at(at)?);
     close_from(CONTROL_FD as u32, true).at(at)?;
     crate::sys::exec::place(control.as_fd(), CONTROL_FD).at(at)?;
