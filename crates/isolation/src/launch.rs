@@ -240,7 +240,10 @@ fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -
     let file = to_memory_file(plan).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    send(control, &Order::Build, &descriptors).at(|| "send the plan".into())?;
+    match send(control, &Order::Build, &descriptors) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
+        Err(errno) => Err(errno).at(|| "send the plan".into())?,
+    }
     if let Some(group) = &launched.group {
         group.join(launched.pid).at(|| "put the sandbox into its cgroup".into())?;
     }
