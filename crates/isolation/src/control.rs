@@ -155,7 +155,7 @@ mod tests {
         send(supervisor.as_fd(), &Order::Confine, &[]).unwrap();
         send(init.as_fd(), &Report::Failed { step: "set the user".into(), errno: 1 }, &[]).unwrap();
         drop(init);
-        let mut hear = || receive::<Report>(supervisor.as_fd(), RecvFlags::empty()).unwrap().map(|(report, _)| report);
+        let hear = || receive::<Report>(supervisor.as_fd(), RecvFlags::empty()).unwrap().map(|(report, _)| report);
         assert!(matches!(hear(), Some(Report::Failed { step, errno: 1 }) if step == "set the user"));
         assert!(hear().is_none());
     }
