@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::faults::{Fault, calls, faulty};
 use crate::left::{Host, assert_nothing_is_left, open_runs, processes, runs, sealed_end};
-use crate::support::{Place, binary, count, eventually, spread};
+use crate::support::{Place, binary, count, eventually, spread, users};
 
 /// A home in which runs are killed.
 struct Victim {
@@ -131,5 +131,25 @@ fn after_a_kill_at_every_step_nothing_is_lost_or_left() {
             victim.look_after();
         }
         victim.finish(&format!("at {steps} steps"));
+    }
+}
+
+/// A home that is only half made is made whole by the next command.
+#[test]
+fn after_a_kill_at_a_step_of_the_first_use_nothing_is_lost_or_left() {
+    let kills = count("RINGFENCE_KILLS", 20) / 2;
+    for user in users() {
+        let steps = calls(&Place::new(user), false, &["run", "--", "true"]);
+        for step in spread(steps, kills) {
+            let place = Place::new(user);
+            let killed = faulty(&place, Fault::Kill(step), &["run", "--", "true"]).stderr(Stdio::null()).status().unwrap();
+            assert!(killed.code().is_none() || step + 5 > steps, "step {step} of {steps} was not reached");
+            let open = open_runs(&place.home());
+            let next = place.ringfence(&["run", "--quiet", "--", "true"]);
+            assert_eq!((next.status, next.stderr.as_str()), (0, ""), "step {step} of {steps}: {next:?}");
+            open.iter().for_each(|run| drop(sealed_end(&place.home(), run)));
+            assert_nothing_is_left(&place.home());
+        }
+        println!("{user:?}: {kills} kills at {steps} steps of a first use: nothing lost, nothing left");
     }
 }
