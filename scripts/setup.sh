@@ -13,6 +13,7 @@ for tool in "$@"; do
     case $tool in
         python3) [ -x /usr/bin/python3 ] || missing+=(python3) ;;
         cc) need cc gcc; need ld binutils ;;
+        c++) need c++ g++ ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         cargo-deny) ;;
         qemu)
