@@ -40,7 +40,7 @@ fuzz:            ## fuzz what strangers write: 10 minutes or 200,000 inputs a ta
 
 soak:            ## the tests that repeat, in full: 200 kills, every full disk, 500 exports, 1,000 edits, 10,000 runs
 	@scripts/setup.sh python3 cc
-	RINGFENCE_EXPORTS=500 cargo test -p ringfence-isolation --test it export_race -- --nocapture
+	cargo test -p ringfence-isolation --test it export_race -- --nocapture
 	RINGFENCE_KILLS=200 RINGFENCE_FULL=100 RINGFENCE_RACES=50 RINGFENCE_EDITS=1000 \
 		cargo test -p ringfence --test it -- --nocapture kills:: full:: race:: edits::
 	RINGFENCE_SOAK=10000 cargo test -p ringfence --test soak

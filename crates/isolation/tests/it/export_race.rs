@@ -15,11 +15,7 @@ use tempfile::TempDir;
 use crate::export::export;
 use crate::tree::{file, tree, write};
 
-/// How many exports: from the environment (`make soak`), or else few.
-fn rounds() -> usize {
-    std::env::var("RINGFENCE_EXPORTS").map_or(50, |text| text.parse().unwrap())
-}
-
+const ROUNDS: usize = 500;
 /// Of one length, so that no check of sizes can tell them apart.
 const HONEST: &[u8] = b"honest";
 const BAIT: &[u8] = b"bait!!";
@@ -33,7 +29,7 @@ fn while_swapped(workspace: &Path, a: &str, b: &str, globs: &[&str]) -> Vec<(Exp
     let (a, b) = (workspace.join(a), workspace.join(b));
     thread::scope(|scope| {
         let limits = ExportLimits { artifacts: 100, bytes: 1 << 20 };
-        let exports = scope.spawn(move || (0..rounds()).map(|_| export(workspace, globs, limits)).collect());
+        let exports = scope.spawn(move || (0..ROUNDS).map(|_| export(workspace, globs, limits)).collect());
         while !exports.is_finished() {
             exchange(&a, &b);
         }

@@ -52,7 +52,7 @@ fn full_from(place: &Place, step: u64, steps: u64) {
 fn no_room_at_any_step_of_the_first_use_is_told_and_leaves_nothing() {
     for user in users() {
         let steps = calls(&Place::new(user), true, &RUN);
-        let chosen = spread(steps, count("RINGFENCE_FULL", 10));
+        let chosen = spread(steps, count("RINGFENCE_FULL", 6));
         chosen.iter().for_each(|step| full_from(&Place::new(user), *step, steps));
         println!("{user:?}: no room from {} of the {steps} steps of a first use on", chosen.len());
     }
@@ -93,7 +93,7 @@ umount home"#;
 
 #[test]
 fn little_room_of_any_size_is_told_and_leaves_nothing() {
-    let most = count("RINGFENCE_FULL", 10);
+    let most = count("RINGFENCE_FULL", 6);
     for place in Place::each() {
         let pages = spread(64, most).into_iter().map(|pages| format!("pages-{}", pages - 1));
         let files = spread(16, most).into_iter().map(|files| format!("files-{}", files - 1));
