@@ -149,7 +149,7 @@ fn one(runner: &Runner, home: &Home, place: &Path, number: u64) {
             artifacts = 2;
         }
         3 => {
-            request.limits = limits("wall=100ms");
+            request.limits = limits("wall=300ms");
             request.command = words(&["bash", "-c", "setsid sleep 50 & sleep 50"]);
             end = RunEnd::Limit { limit: "wall".into() };
         }
