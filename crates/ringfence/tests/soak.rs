@@ -135,21 +135,21 @@ fn one(runner: &Runner, home: &Home, place: &Path, number: u64) {
     let mut request = request(home, &["true"]);
     let mut artifacts = 0;
     let mut end = RunEnd::Exited { code: 0 };
-    match number % 10 {
-        0 | 1 => {
+    match number % 50 {
+        0..10 => {
             request.project = Some(place.join("project"));
             request.exports = vec!["changes.patch".parse().unwrap()];
             request.command = words(&["bash", "-c", "echo two >> file"]);
             artifacts = 1;
         }
-        2 => {
+        10..15 => {
             request.inputs = vec![InputRequest { path: place.join("project/file"), name: "file".into() }];
             request.exports = vec!["out/*".parse().unwrap()];
             request.command = words(&["bash", "-c", "mkdir out; cp /inputs/file out/a; echo b > out/b; ln -s a out/c"]);
             artifacts = 2;
         }
-        3 => {
-            request.limits = limits("wall=300ms");
+        15 => {
+            request.limits = limits("wall=1s");
             request.command = words(&["bash", "-c", "setsid sleep 50 & sleep 50"]);
             end = RunEnd::Limit { limit: "wall".into() };
         }
