@@ -240,12 +240,18 @@ fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    send(launched.control.as_fd(), &Order::Build, &descriptors).at(|| "send the plan".into())?;
+    match send(launched.control.as_fd(), &Order::Build, &descriptors) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
+        Err(errno) => Err(errno).at(|| "send the plan".into())?,
+    }
     if copies(plan).next().is_none() { confine(launched) } else { Ok(()) }
 }
 
 fn confine(launched: &Launched) -> Result<(), StepError> {
-    send(launched.control.as_fd(), &Order::Confine, &[]).at(|| "confine the sandbox".into())
+    match send(launched.control.as_fd(), &Order::Confine, &[]) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()), // as above
+        Err(errno) => Err(errno).at(|| "confine the sandbox".into()),
+    }
 }
 
 fn copies(plan: &Plan) -> impl Iterator<Item = &Step> {
