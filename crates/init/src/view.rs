@@ -7,12 +7,14 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chmodat, chownat, mkdirat, mknodat, open, openat, statat, symlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind, mount_change, move_mount, open_tree,
+    unmount,
 };
 use rustix::process::{chdir, pivot_root};
 
 use crate::failure::{At, Failure};
 use crate::sys;
+use crate::sys::mount::Mounted;
 
 /// Where the stage is mounted while the sandbox is built: a folder that every host has, hidden in this mount namespace only.
 const STAGE: &str = "/usr";
@@ -24,9 +26,8 @@ pub(crate) fn perform(blueprint: &Blueprint, given: Vec<OwnedFd>) -> Result<Vec<
     rustix::process::umask(Mode::from_raw_mode(0o022));
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("make mounts private")?;
     let sources = if blueprint.sources.is_empty() { given } else { open_sources(blueprint)? };
-    let devices = open_devices(&blueprint.acts)?;
     stage().at("mount the stage")?;
-    let mut view = View { sources: sources.into_iter().map(Some).collect(), devices };
+    let mut view = View { sources: sources.into_iter().map(Some).collect() };
     let mut handles = Vec::new();
     for (number, act) in blueprint.acts.iter().enumerate() {
         if matches!(act, Act::Enter(_)) {
@@ -41,7 +42,7 @@ pub(crate) fn perform(blueprint: &Blueprint, given: Vec<OwnedFd>) -> Result<Vec<
 fn open_sources(blueprint: &Blueprint) -> Result<Vec<OwnedFd>, Failure> {
     let open = |path: &Vec<u8>| {
         let tree = open_tree(CWD, path.as_slice(), CLONE)?;
-        sys::mount::set_attributes(tree.as_fd(), blueprint.source_attributes)?;
+        sys::mount::set_attributes(Mounted::Nowhere(tree.as_fd()), blueprint.source_attributes)?;
         Ok(tree)
     };
     blueprint.sources.iter().enumerate().map(|(number, path)| open(path).at_item("open source", number)).collect()
@@ -52,20 +53,6 @@ fn stage() -> Result<(), Errno> {
     chdir(STAGE)
 }
 
-/// Devices are opened before the stage covers anything.
-fn open_devices(acts: &[Act]) -> Result<Vec<OwnedFd>, Failure> {
-    let mut devices = Vec::new();
-    for (number, act) in acts.iter().enumerate() {
-        if let Act::Device { from, attributes, .. } = act {
-            let device = open_tree(CWD, from.as_slice(), CLONE).at_item("step", number)?;
-            sys::mount::set_attributes(device.as_fd(), *attributes).at_item("step", number)?;
-            devices.push(device);
-        }
-    }
-    devices.reverse();
-    Ok(devices)
-}
-
 fn open_handles(blueprint: &Blueprint) -> Result<Vec<OwnedFd>, Failure> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |path: &Vec<u8>| open(path.as_slice(), flags, Mode::empty());
@@ -74,8 +61,6 @@ fn open_handles(blueprint: &Blueprint) -> Result<Vec<OwnedFd>, Failure> {
 
 struct View {
     sources: Vec<Option<OwnedFd>>,
-    /// In reverse order of their acts.
-    devices: Vec<OwnedFd>,
 }
 
 impl View {
@@ -85,8 +70,8 @@ impl View {
             Act::Folder { at, mode, owner } => folder(at, *mode, *owner),
             Act::Mount(new) => mount_new(new),
             Act::Veil(veil) => draw(veil),
-            Act::Bind { from, to, attributes } => bind(from, to, *attributes),
-            Act::Device { to, .. } => self.device(to),
+            Act::Bind { from, to } => mount_bind(from.as_slice(), to.as_slice()),
+            Act::Device { from, to, attributes } => device(from, to, *attributes),
             Act::Link { at, to } => symlinkat(to.as_slice(), CWD, at.as_slice()),
             Act::Cover { by, at } => cover(by, at),
             Act::Remount { at, flags } => rustix::mount::mount_remount(at.as_slice(), MountFlags::from_bits_retain(*flags), c""),
@@ -99,17 +84,15 @@ impl View {
     fn attach(&mut self, source: u32, at: &[u8]) -> Result<(), Errno> {
         let tree = self.sources.get_mut(source as usize).and_then(Option::take).ok_or(Errno::INVAL)?;
         make_folders(at)?;
-        attach_at(&tree, at)
-    }
-
-    fn device(&mut self, to: &[u8]) -> Result<(), Errno> {
-        openat(CWD, to, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))?;
-        attach_at(&self.devices.pop().ok_or(Errno::NODEV)?, to)
+        move_mount(&tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
     }
 }
 
-fn attach_at(tree: &OwnedFd, at: &[u8]) -> Result<(), Errno> {
-    move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+/// The host's device is still there: the stage covers another folder.
+fn device(from: &[u8], to: &[u8], attributes: u64) -> Result<(), Errno> {
+    openat(CWD, to, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from_raw_mode(0o644))?;
+    mount_bind(from, to)?;
+    sys::mount::set_attributes(Mounted::At(to), attributes)
 }
 
 fn folder(at: &[u8], mode: u32, owner: Option<(u32, u32)>) -> Result<(), Errno> {
@@ -150,17 +133,10 @@ fn mount_new(new: &Mount) -> Result<(), Errno> {
     }
 }
 
-fn bind(from: &[u8], to: &[u8], attributes: u64) -> Result<(), Errno> {
-    let tree = open_tree(CWD, from, CLONE)?;
-    sys::mount::set_attributes(tree.as_fd(), attributes)?;
-    attach_at(&tree, to)
-}
-
 fn cover(by: &[u8], at: &[u8]) -> Result<(), Errno> {
-    match open_tree(CWD, by, CLONE).map(|tree| attach_at(&tree, at)) {
-        Ok(Err(Errno::NOENT)) => Ok(()),
-        Ok(done) => done,
-        Err(errno) => Err(errno),
+    match mount_bind(by, at) {
+        Err(Errno::NOENT) => Ok(()),
+        done => done,
     }
 }
 

@@ -11,8 +11,6 @@ use crate::text::OsText;
 /// What init keeps as root: to start commands under the agent's id, and to end them.
 const KEPT: CapabilitySet = CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::KILL);
 
-const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
-
 /// Turns a plan into what init does. `landlock` is the version that the kernel has; the least one was checked before.
 pub(crate) fn blueprint(plan: &Plan, landlock: u32) -> Blueprint {
     let has_own_ids = matches!(plan.identity, Identity::Range { .. });
@@ -58,10 +56,8 @@ fn act(step: &Step, account: &Account) -> Act {
         // The supervisor fills it, once the view stands.
         Step::Copy { to, .. } => Act::Folder { at: bytes(to), mode: 0o755, owner: Some(agent) },
         Step::Veil { layer, below, hidden, replaced } => veil(layer, below, hidden, replaced, agent),
-        Step::Bind { from, to, executable } => {
-            let attributes = NO_SUID | if *executable { 0 } else { libc::MOUNT_ATTR_NOEXEC };
-            Act::Bind { from: bytes(from), to: bytes(to), attributes }
-        }
+        // The scratch file system is mounted with the same answer to "may programs be executed".
+        Step::Bind { from, to, .. } => Act::Bind { from: bytes(from), to: bytes(to) },
         // Writing to a device still works; changing its times or owner does not.
         Step::Device { name } => Act::Device {
             from: bytes(&format!("/dev/{name}")),

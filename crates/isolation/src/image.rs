@@ -53,10 +53,14 @@ impl HostImage {
     pub fn prepare(folder: &Path) -> io::Result<Self> {
         let trees = trees();
         let kept = folder.join(format!("host-{}", &key(&trees)?[..32]));
-        if !kept.join("digest").exists() {
-            make(folder, &kept, &trees)?;
-        }
-        Ok(Self { root: kept.join("root"), trees, digest: fs::read_to_string(kept.join("digest"))? })
+        let digest = match fs::read_to_string(kept.join("digest")) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                make(folder, &kept, &trees)?;
+                fs::read_to_string(kept.join("digest"))?
+            }
+            read => read?,
+        };
+        Ok(Self { root: kept.join("root"), trees, digest })
     }
 }
 
@@ -74,42 +78,36 @@ fn trees() -> Vec<(String, PathBuf)> {
 fn key(trees: &[(String, PathBuf)]) -> io::Result<String> {
     let mut digest = Sha256::new();
     digest.update(FORMAT);
-    let copied = copied()?;
-    let watched =
-        copied.iter().map(|name| Path::new("/etc").join(name)).chain(package_databases()).chain([PathBuf::from("/usr/lib/os-release")]);
-    for path in watched.chain(trees.iter().map(|(_, path)| path.clone())) {
+    let copied = copied_names()?.into_iter().map(|name| Path::new("/etc").join(name));
+    let others = PACKAGE_DATABASES.iter().chain(&[OS_RELEASE]).map(PathBuf::from).chain(trees.iter().map(|(_, path)| path.clone()));
+    for path in copied.chain(others) {
         digest.update(path.as_os_str().as_encoded_bytes());
         if let Ok(meta) = fs::metadata(&path) {
-            digest.update(format!("|{}|{}|{}|{}\n", meta.size(), meta.mtime(), meta.mtime_nsec(), meta.ino()));
+            let state = [meta.size(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.ino()];
+            state.iter().for_each(|number| digest.update(number.to_le_bytes()));
         }
     }
     Ok(hex(&digest.finalize()))
 }
 
-fn package_databases() -> impl Iterator<Item = PathBuf> {
-    [
-        "/var/lib/dpkg/status",
-        "/var/lib/rpm/rpmdb.sqlite",
-        "/usr/lib/sysimage/rpm/rpmdb.sqlite",
-        "/lib/apk/db/installed",
-        "/var/lib/pacman/local",
-    ]
-    .into_iter()
-    .map(PathBuf::from)
-    .filter(|p| p.exists())
-}
+const OS_RELEASE: &str = "/usr/lib/os-release";
 
-/// The names of `COPIED` that this host has.
-fn copied() -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+const PACKAGE_DATABASES: &[&str] = &[
+    "/var/lib/dpkg/status",
+    "/var/lib/rpm/rpmdb.sqlite",
+    "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "/lib/apk/db/installed",
+    "/var/lib/pacman/local",
+];
+
+/// The names that `COPIED` may stand for on this host, in order.
+fn copied_names() -> io::Result<Vec<String>> {
+    let entries: Vec<String> = fs::read_dir("/etc")?.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = Vec::new();
     for pattern in COPIED {
         match pattern.strip_suffix('*') {
-            None if Path::new("/etc").join(pattern).symlink_metadata().is_ok() => names.push((*pattern).to_owned()),
-            None => {}
-            Some(prefix) => {
-                let entries = fs::read_dir("/etc")?.flatten().filter_map(|e| e.file_name().into_string().ok());
-                names.extend(entries.filter(|name| name.starts_with(prefix)));
-            }
+            Some(prefix) => names.extend(entries.iter().filter(|name| name.starts_with(prefix)).cloned()),
+            None => names.push((*pattern).to_owned()),
         }
     }
     names.sort();
@@ -145,15 +143,15 @@ fn make_by_way_of(draft: &Path, kept: &Path, trees: &[(String, PathBuf)]) -> io:
     }
     symlink("../usr/lib/os-release", root.join("etc/os-release"))?;
     symlink("/proc/self/mounts", root.join("etc/mtab"))?;
-    for name in copied()? {
-        copy(&Path::new("/etc").join(&name), &root.join("etc").join(&name))?;
+    for name in copied_names()?.iter().filter(|name| Path::new("/etc").join(name).symlink_metadata().is_ok()) {
+        copy(&Path::new("/etc").join(name), &root.join("etc").join(name))?;
     }
     open_to_all(&root)?;
     let mut digest = Sha256::new();
     describe(&root, &mut digest)?;
-    for database in package_databases().chain([PathBuf::from("/usr/lib/os-release")]) {
-        if let Ok(bytes) = fs::read(&database) {
-            digest.update(database.as_os_str().as_encoded_bytes());
+    for database in PACKAGE_DATABASES.iter().chain(&[OS_RELEASE]) {
+        if let Ok(bytes) = fs::read(database) {
+            digest.update(database);
             digest.update(Sha256::digest(bytes));
         }
     }

@@ -59,22 +59,20 @@ pub enum Act {
     Mount(Mount),
     /// Fill an overlay's layer.
     Veil(Veil),
-    /// Show a folder of the stage elsewhere.
+    /// Show a folder of the stage elsewhere, with the flags of the mount that it is in.
     Bind {
         /// From.
         from: Bytes,
         /// To.
         to: Bytes,
-        /// `MOUNT_ATTR_*`.
-        attributes: u64,
     },
-    /// Show one of the host's devices; opened before the stage covers anything.
+    /// Show one of the host's devices.
     Device {
         /// The host's path.
         from: Bytes,
         /// Where.
         to: Bytes,
-        /// `MOUNT_ATTR_*`.
+        /// `MOUNT_ATTR_*` that are set.
         attributes: u64,
     },
     /// Make a symbolic link.

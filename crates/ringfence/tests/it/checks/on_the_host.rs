@@ -78,6 +78,7 @@ fn every_check_on_the_host_is_held_or_waits_for_something() {
 fn the_tests_that_hold_them_are_there() {
     let sources = sources();
     let named = HELD.iter().flat_map(|(id, tests)| tests.iter().map(move |test| (id, test)));
-    let missing: Vec<_> = named.filter(|(_, test)| !sources.contains(&format!("fn {test}(")) && !sources.contains(&format!("\"{test}\";"))).collect();
+    let missing: Vec<_> =
+        named.filter(|(_, test)| !sources.contains(&format!("fn {test}(")) && !sources.contains(&format!("\"{test}\";"))).collect();
     assert!(missing.is_empty(), "no such test: {missing:?}");
 }
