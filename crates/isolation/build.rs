@@ -1,5 +1,7 @@
 //! Builds the init that runs inside sandboxes (`crates/init`): a program of its own, without libc, which the library carries in its data.
 
+#![allow(clippy::disallowed_methods, reason = "a build script starts the compiler and reads what cargo tells it")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -4,6 +4,8 @@
 //! The compiler's own switch for this (`crt-static`) cannot be set for one binary of a host build, since procedural macros refuse it. It names the
 //! same libraries in both cases; so the linker is shown a folder in which those names stand for the static ones.
 
+#![allow(clippy::disallowed_methods, reason = "a build script starts the compiler and reads what cargo tells it")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -92,7 +92,7 @@ impl Performance<'_> {
         let identity = lease.identity;
         let limits = group_limits(&self.grant.capabilities);
         let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &limits, lease)?;
-        let work = self.journal.work()?.to_owned();
+        let work = self.journal.work().to_owned();
         let views = self.views(&work, identity, attachments.progress)?;
         let plan = self.plan(&views, identity)?;
         let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;

@@ -1,6 +1,7 @@
 //! Turns inputs and a project into what a sandbox can be made of: checked, scanned for secrets, copied where a view is not enough, and on record.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_evidence::{Digest, InputRecord};
@@ -70,6 +71,7 @@ impl Preparation<'_> {
         if request.inputs.is_empty() {
             return Ok(());
         }
+        make_private(self.work)?;
         let folder = self.work.join("inputs");
         make(&folder)?;
         for input in &request.inputs {
@@ -188,6 +190,7 @@ impl Preparation<'_> {
         if let Some(owner) = self.owner(path, &scan) {
             return Ok(FolderView { path: path.to_owned(), owner, veil: scan.veil });
         }
+        make_private(self.work)?;
         let copy = self.work.join(format!("copy-{}", self.views.records.len()));
         let copied = copy_tree(path, &copy, &scan.veil, self.identity, &mut |paths| {
             self.progress.tell("paths copied", paths);
@@ -223,11 +226,16 @@ fn prefixed(folder: &str, path: &str) -> String {
 }
 
 fn make(folder: &Path) -> Result<(), Refusal> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .mode(0o755)
-        .create(folder)
-        .map_err(|e| refusal(format!("make `{}`: {e}", folder.display()), "make room in RINGFENCE_HOME"))
+    created(folder, fs::DirBuilder::new().mode(0o755).create(folder))
+}
+
+/// The run's own folder, if it is not there yet.
+fn make_private(folder: &Path) -> Result<(), Refusal> {
+    created(folder, fs::DirBuilder::new().recursive(true).mode(0o700).create(folder))
+}
+
+fn created(folder: &Path, made: std::io::Result<()>) -> Result<(), Refusal> {
+    made.map_err(|e| refusal(format!("make `{}`: {e}", folder.display()), "make room in RINGFENCE_HOME"))
 }
 
 /// The real path of something that must exist.

@@ -30,7 +30,8 @@ impl EmptySandbox {
         Ok(Self { launching: launch(run, cgroups, limits)?, lease })
     }
 
-    /// Gives init a plan, by which it builds by itself from here on. `born` is told init and the cgroup's folders before anything is built.
+    /// Gives init a plan, by which it builds by itself from here on. `born` is told init and the cgroup's folders before any command can
+    /// run.
     pub fn build<'p, 'a>(
         self,
         creation: Creation<'p, 'a>,

@@ -115,6 +115,7 @@ fn start_maker(group: Option<&Group>) -> Result<(OwnedFd, Child), StepError> {
     Ok((control, maker))
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one program that the engine starts: its own")]
 fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
     let program = format!("/proc/self/fd/{}", init_program()?.as_raw_fd());
     Command::new(program).arg0(INIT_NAME).env_clear().stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
@@ -189,12 +190,12 @@ impl Launched {
 }
 
 impl Launched {
-    /// Gives init its ids and the plan; it builds while the caller goes on. `born` is told the pid and the cgroup's folders before.
+    /// Gives init its ids and the plan; it builds while the caller goes on. `born` is told the pid and the cgroup's folders meanwhile.
     pub(crate) fn begin(&mut self, plan: &Plan, born: &mut Born<'_>) -> Result<(), SetupError> {
+        let begun = self.give_ids(plan.identity).and_then(|()| hand_over(self, plan));
         let folders = self.group.as_ref().map_or(&[][..], |group| &group.folders);
-        let recorded = born(self.pid, folders).at(|| "record the sandbox".into());
-        let begun = recorded.and_then(|()| self.give_ids(plan.identity)).and_then(|()| hand_over(self, plan));
-        self.or_end(begun.map_err(SetupError::from))
+        let recorded = begun.and_then(|()| born(self.pid, folders).at(|| "record the sandbox".into()));
+        self.or_end(recorded.map_err(SetupError::from))
     }
 
     fn give_ids(&self, identity: Identity) -> Result<(), StepError> {

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
 
 use crate::cgroup::Group;
 use crate::control::{receive, send, to_memory_file};
@@ -165,6 +166,11 @@ impl<'a> Sandbox<'a> {
             is_empty: false,
             is_over: false,
         }
+    }
+
+    /// Its init.
+    pub fn init(&self) -> Pid {
+        self.launched.pid
     }
 
     /// Starts a command beside those that run; answers with the number by which to wait for it. With `is_last` the sandbox ends with it.

@@ -11,8 +11,7 @@ use ringfence_control::Secret;
 pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) home: PathBuf,
-    /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
-    pub(crate) homes: Vec<PathBuf>,
+    user_home: Option<PathBuf>,
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<Secret>,
 }
@@ -31,7 +30,12 @@ impl Config {
             .or_else(|| is_root.then(|| PathBuf::from("/var/lib/ringfence")))
             .or_else(|| data.or_else(|| user_home.as_ref().map(|h| h.join(".local/share"))).map(|d| d.join("ringfence")))
             .ok_or("neither RINGFENCE_HOME nor HOME is set, so there is no place for records")?;
-        Ok(Self { home, homes: homes(user_home), known_secrets: known_secrets() })
+        Ok(Self { home, user_home, known_secrets: known_secrets() })
+    }
+
+    /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
+    pub(crate) fn homes(&self) -> Vec<PathBuf> {
+        homes(self.user_home.clone())
     }
 }
 

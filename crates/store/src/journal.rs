@@ -94,10 +94,9 @@ impl Journal {
         &self.run
     }
 
-    /// A private folder for what the run needs, made at first use and gone with the run.
-    pub fn work(&self) -> Result<&Path, StoreError> {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.work).at("make", &self.work)?;
-        Ok(&self.work)
+    /// Where the private folder of the run is to be, if it needs one; it goes with the run.
+    pub fn work(&self) -> &Path {
+        &self.work
     }
 
     /// Writes an event. It is in the kernel's hands, and durable after the next [`flush`](Self::flush).
@@ -157,8 +156,8 @@ fn open(folder: &Path) -> Result<File, StoreError> {
 
 /// Makes files durable together: waits that overlap share one turn of the disk. On a memory file system there is nothing to wait for.
 fn flush_all(files: &[(&File, &Path)]) -> Result<(), StoreError> {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    if files.iter().all(|(file, _)| rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as i64 == TMPFS_MAGIC)) {
+    const TMPFS_MAGIC: i128 = 0x0102_1994;
+    if files.iter().all(|(file, _)| rustix::fs::fstatfs(file).is_ok_and(|fs| i128::from(fs.f_type) == TMPFS_MAGIC)) {
         return Ok(());
     }
     let flush = |(file, path): &(&File, &Path)| file.sync_all().at("flush", path);

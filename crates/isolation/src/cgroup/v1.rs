@@ -31,9 +31,8 @@ fn own_folder(mountinfo: &str, own: &str, controller: &str) -> Option<PathBuf> {
 
 fn writable(own: &Path) -> Option<PathBuf> {
     let base = own.join("ringfence");
-    fs::create_dir_all(&base).ok()?;
-    rustix::fs::access(&base, rustix::fs::Access::WRITE_OK).ok()?;
-    Some(base)
+    let is_ours = || rustix::fs::access(&base, rustix::fs::Access::WRITE_OK).is_ok();
+    (is_ours() || (fs::create_dir_all(&base).is_ok() && is_ours())).then_some(base)
 }
 
 pub(super) fn create(

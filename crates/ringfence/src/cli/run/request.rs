@@ -48,7 +48,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,
-        homes: context.config.homes.clone(),
+        homes: if arguments.input.is_empty() && arguments.project.is_none() { Vec::new() } else { context.config.homes() },
     })
 }
 
