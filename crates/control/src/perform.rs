@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
     ArtifactSink, Capture, Command, Creation, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity,
-    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, group_limits, lease_identity,
-    own_stdin, stop_signal, write_patch,
+    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
+    stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
@@ -89,12 +89,10 @@ impl Performance<'_> {
         self.report.grades = grades(&self.runner.host, self.grant);
         let since = SystemTime::now();
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
-        let identity = lease.identity;
-        let limits = group_limits(&self.grant.capabilities);
-        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &limits, lease)?;
         let work = self.journal.work().to_owned();
-        let views = self.views(&work, identity, attachments.progress)?;
-        let plan = self.plan(&views, identity)?;
+        let views = self.views(&work, lease.identity, attachments.progress)?;
+        let plan = self.plan(&views, lease.identity)?;
+        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease)?;
         let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
         Ok((end, remains))
