@@ -191,6 +191,7 @@ mod tests {
             (MOUNTS, 0, "30 29 0:5 / /host rw - ext4 x rw", "1 mounts"),
             (WALK, 0, "writable /workspace\nwritable /tmp\nwritable /dev/shm\nwritable /tmpfile", "1 can write"),
             (WALK, 0, "writable /workspace\nwritable /tmp", "1 can write"),
+            (WALK, 0, "writable /workspace\nwritable /tmp\nwritable /dev/shm\nmore", "1 can write"),
             (WALK, 0, "writable /workspace\nwritable /tmp\nwritable /dev/shm\nsocket 0 /run/x.sock", "2 sockets of the host"),
             ("run=/tmp", 13, "", "1 can execute what it wrote"),
             ("read=/bait/secret.txt", 0, "", "1 files of the host"),

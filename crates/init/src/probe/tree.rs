@@ -10,7 +10,7 @@ use crate::files::{folder, names};
 use crate::{Found, network};
 
 /// Folders that are not walked through: the image's programs, which are many, and the kernel's own.
-const LEFT_OUT: [&[u8]; 3] = [b"/usr", b"/proc", b"/sys"];
+const LEFT_OUT: [&[u8]; 8] = [b"/usr", b"/bin", b"/sbin", b"/lib", b"/lib64", b"/lib32", b"/proc", b"/sys"];
 
 /// The most folders that are looked into.
 const MOST: usize = 5000;

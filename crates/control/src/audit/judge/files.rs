@@ -40,9 +40,10 @@ fn writable(case: &Case<'_>) -> Item {
     let found: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("writable ")).collect();
     let extra: Vec<String> = found.iter().filter(|path| !is_below(path, &WRITABLE)).map(|path| (*path).to_owned()).collect();
     let missing: Vec<&str> = WRITABLE.into_iter().filter(|path| !found.contains(path)).collect();
-    match missing.is_empty() {
-        true => Item::nothing_else("can write", WRITABLE.join(" "), &extra),
-        false => Item::new("can write", WRITABLE.join(" "), format!("not {}", missing.join(" ")), false),
+    match (missing.is_empty(), lines.iter().any(|line| line == "more")) {
+        (true, false) => Item::nothing_else("can write", WRITABLE.join(" "), &extra),
+        (true, true) => Item::new("can write", WRITABLE.join(" "), "not known: there are more folders than were looked at", false),
+        (false, _) => Item::new("can write", WRITABLE.join(" "), format!("not {}", missing.join(" ")), false),
     }
 }
 

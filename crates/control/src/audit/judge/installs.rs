@@ -2,15 +2,12 @@
 
 use super::super::answer::Item;
 use super::super::attempts::SYSTEM;
+use super::Case;
 use super::network::reached;
-use super::{Case, WRITABLE, is_below};
 
 pub(super) fn items(case: &Case<'_>) -> Vec<Item> {
     let mode = format!("packages {}", case.declared.capabilities.packages);
-    let is_written = |folder: &&&str| {
-        let tried = format!("write={folder}");
-        case.looked.errno(&tried).is_none_or(|errno| errno == 0) && !is_below(folder, &WRITABLE)
-    };
+    let is_written = |folder: &&&str| case.looked.errno(&format!("write={folder}")).is_none_or(|errno| errno == 0);
     let written: Vec<String> = SYSTEM.iter().filter(is_written).map(|folder| (*folder).to_owned()).collect();
     vec![
         Item::nothing("routes to a package index", mode, &reached(case)),
