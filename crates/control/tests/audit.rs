@@ -5,14 +5,16 @@
 use std::cell::RefCell;
 use std::fs;
 use std::io::Write;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 
 use ringfence_control::{Audit, AuditRequest, ProfileText, Runner, Secret, Settings};
-use ringfence_isolation::{Access, PathRule, Plan, ProcessLimit, Source, Step};
+use ringfence_isolation::{Access, Fact, PathRule, Plan, ProcessLimit, Source, Step, measure_outside};
 use ringfence_policy::{Profile, shipped};
 use ringfence_store::Home;
 
@@ -22,6 +24,7 @@ const CANARY: &str = "CANARY_OF_THE_CALLER";
 
 fn main() {
     let tests: &[(&str, fn())] = &[
+        ("outside_of_a_sandbox_the_probe_does_all_that_it_tries", outside_of_a_sandbox_the_probe_does_all_that_it_tries),
         ("nothing_differs_where_nothing_was_weakened", nothing_differs_where_nothing_was_weakened),
         ("a_folder_of_the_host_is_seen_and_so_is_the_socket_in_it", a_folder_of_the_host_is_seen_and_so_is_the_socket_in_it),
         ("a_program_that_the_run_wrote_is_executed", a_program_that_the_run_wrote_is_executed),
@@ -32,16 +35,17 @@ fn main() {
         ("a_project_that_was_written_is_found", a_project_that_was_written_is_found),
     ];
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let chosen = tests.iter().filter(|(name, _)| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str())));
+    let is_chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
+    let chosen: Vec<_> = tests.iter().filter(|(name, _)| is_chosen(name)).collect();
     let user = if rustix::process::geteuid().is_root() { "root" } else { "an ordinary user" };
-    for (name, test) in chosen {
+    for (name, test) in &chosen {
         let begun = Instant::now();
         test();
         println!("test {name} as {user} ... ok, {:.1} s", begun.elapsed().as_secs_f64());
     }
     if rustix::process::geteuid().is_root() {
         as_an_ordinary_user(&filters);
-        println!("\ntest result: ok. {} tests, as both users\n", tests.len());
+        println!("\ntest result: ok. {} tests, as both users\n", chosen.len());
     }
 }
 
@@ -103,6 +107,64 @@ fn bait(plan: &Plan) -> Option<PathBuf> {
 fn add(plan: &mut Plan, steps: impl IntoIterator<Item = Step>) {
     let end = plan.steps.len() - 1;
     plan.steps.splice(end..end, steps);
+}
+
+/// What a probe says of itself where nothing holds it back: else its silence inside would prove nothing.
+fn outside_of_a_sandbox_the_probe_does_all_that_it_tries() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, mark) = (folder.path().display().to_string(), format!("left-{}", std::process::id()));
+    let (key, socket) = (1_900_000_000 + std::process::id(), folder.path().join("s.sock"));
+    let (_named, service) = (UnixListener::bind(&socket).unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let inheritable = fs::File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&inheritable, rustix::io::FdFlags::empty()).unwrap();
+    let wanted = [
+        (format!("list={at}"), "s.sock"),
+        (format!("append={at}/file"), ""),
+        (format!("text={at}/file"), "changed by the probe\n"),
+        (format!("remove={at}/file"), ""),
+        (format!("write={at}"), ""),
+        (format!("run={at}"), ""),
+        ("run=memory".into(), ""),
+        (format!("unix={}", socket.display()), ""),
+        (format!("tcp={}", service.local_addr().unwrap()), ""),
+        ("socket=netlink-audit".into(), ""),
+        (format!("leave-segment={key}"), ""),
+        ("memory=1000000".into(), "1048576"),
+        ("processes=4".into(), "5"),
+        ("open-files=20".into(), "20"),
+        ("files=3".into(), "3"),
+        ("disk=8192".into(), "8192"),
+        ("wait=5".into(), "5"),
+        ("spin=5".into(), "5"),
+    ];
+    let others = ["text=/proc/self/environ", "links=/proc/self/fd", "list=/proc", "text=/proc/sysvipc/shm"].map(str::to_owned);
+    let more = [format!("walk={at}"), format!("leave-process={mark}")];
+    let attempts: Vec<String> = wanted.iter().map(|(tried, _)| tried.clone()).chain(others).chain(more).collect();
+    let facts = measure_outside(&attempts).unwrap();
+    assert!(Command::new("ipcrm").args(["-M", &key.to_string()]).status().unwrap().success());
+    let found = |tried: &str| said(&facts, tried);
+    for (tried, wanted) in &wanted {
+        assert_eq!(found(tried), *wanted, "{tried}");
+    }
+    assert!(found("text=/proc/self/environ").contains("PATH="));
+    assert!(
+        found("links=/proc/self/fd").lines().count() > 3 && found("list=/proc").lines().filter(|n| n.parse::<u32>().is_ok()).count() > 2
+    );
+    assert!(found("text=/proc/sysvipc/shm").contains(&key.to_string()));
+    let walked = found(&format!("walk={at}"));
+    assert!(walked.contains(&format!("writable {at}")) && walked.contains(&format!("socket 0 {}", socket.display())), "{walked}");
+    let left = rustix::process::Pid::from_raw(found(&format!("leave-process={mark}")).parse().unwrap()).unwrap();
+    let line = fs::read(format!("/proc/{}/cmdline", left.as_raw_nonzero())).unwrap();
+    assert!(String::from_utf8_lossy(&line).contains(&mark));
+    rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
+}
+
+/// What was found; an attempt that failed is a failure of the test.
+#[track_caller]
+fn said(facts: &[Fact], tried: &str) -> String {
+    let fact = facts.iter().find(|fact| fact.tried == tried.as_bytes()).unwrap_or_else(|| panic!("{tried} was not tried"));
+    assert_eq!(fact.errno, 0, "{tried}");
+    String::from_utf8_lossy(&fact.found).into_owned()
 }
 
 fn nothing_differs_where_nothing_was_weakened() {
