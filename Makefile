@@ -1,7 +1,7 @@
 # What a developer does with ringfence. `make demo` and `make test` do their own set-up on a fresh Debian machine with Rust, as root or as an
 # ordinary user; only installing missing system packages needs root, and says so.
 
-.PHONY: demo test check docs deny guest help
+.PHONY: demo test check docs deny guest fuzz soak help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: +##' Makefile | sed 's/: *##/\t/'
@@ -16,6 +16,7 @@ test:            ## every test: real kernel, real tools, as root also as an ordi
 
 check:           ## format, lints, documents, dependency edges
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test -p ringfence --test edges
@@ -32,3 +33,14 @@ guest:           ## another kernel and a pure cgroup v2 tree, in a small emulate
 	@scripts/setup.sh qemu cc
 	cargo build --release -p ringfence
 	scripts/guest.sh target/release/ringfence scripts/guest-checks.sh
+
+fuzz:            ## fuzz what strangers write: 10 minutes or 200,000 inputs a target (FUZZ_SECONDS, FUZZ_RUNS)
+	@scripts/setup.sh cc c++
+	scripts/fuzz.sh
+
+soak:            ## the tests that repeat, in full: 200 kills, every full disk, 500 exports, 1,000 edits, 10,000 runs
+	@scripts/setup.sh python3 cc
+	cargo test -p ringfence-isolation --test it export_race -- --nocapture
+	RINGFENCE_KILLS=200 RINGFENCE_FULL=100 RINGFENCE_RACES=50 RINGFENCE_EDITS=1000 \
+		cargo test -p ringfence --test it -- --nocapture kills:: full:: race:: edits::
+	RINGFENCE_SOAK=10000 cargo test -p ringfence --test soak

@@ -16,6 +16,7 @@ for tool in "$@"; do
     case $tool in
         python3) [ -x /usr/bin/python3 ] || missing+=(python3) ;;
         cc) need cc gcc; need ld binutils; [ -e /usr/include/stdio.h ] || missing+=(libc6-dev) ;;
+        c++) need c++ g++ ;;
         real-tools) # what the tests run inside
             in_image git git; in_image gcc gcc; in_image make make; in_image curl curl; in_image node nodejs; in_image rg ripgrep
             in_image sqlite3 sqlite3; in_image javac default-jdk-headless ;;

@@ -1,7 +1,7 @@
 //! Why a run could not even be recorded, or its record not be ended. (What happens within a run is in its report.)
 
 use ringfence_policy::ProfileError;
-use ringfence_store::StoreError;
+use ringfence_store::{StoreError, hint_for};
 
 use crate::registry::RegistryError;
 
@@ -55,6 +55,7 @@ impl RunError {
         match self {
             Self::Store(error) => error.hint(),
             Self::Profile(error) => error.fix.clone(),
+            Self::File { act: "write" | "prepare the image", source, path } => hint_for(source, path),
             Self::File { .. } => "look at the file named above".into(),
             Self::NoProfile { .. } => "name one of these, or the path of a file that ends in .toml".into(),
             Self::ShippedName { name, .. } => format!("give it a name of its own, such as `name = \"my-{name}\"`"),

@@ -18,6 +18,8 @@ mod views;
 
 pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
 pub use error::RunError;
+#[doc(hidden)]
+pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};

@@ -8,9 +8,9 @@ use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity, IdentityLease,
-    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
-    stop_signal, write_patch,
+    ArtifactSink, Capture, Command, Creation, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity,
+    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, group_limits, lease_identity,
+    own_stdin, stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
@@ -92,10 +92,13 @@ impl Performance<'_> {
         self.report.grades = grades(&self.runner.host, self.grant);
         let since = SystemTime::now();
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
+        let identity = lease.identity;
+        let limits = self.inside.group_limits(group_limits(&self.grant.capabilities));
+        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &limits, lease)?;
         let work = self.journal.work()?.to_owned();
-        let views = self.views(&work, lease.identity, attachments.progress)?;
-        let plan = self.plan(&views, lease.identity)?;
-        let (end, remains) = self.command(&plan, lease, attachments.output, attachments.cancel)?;
+        let views = self.views(&work, identity, attachments.progress)?;
+        let plan = self.plan(&views, identity)?;
+        let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
         Ok((end, remains))
     }
@@ -129,24 +132,17 @@ impl Performance<'_> {
         Ok(plan)
     }
 
-    /// Makes the sandbox, and sees the command and with it the sandbox to the end.
+    /// Builds the sandbox, and sees the command and with it the sandbox to the end.
     fn command(
         &mut self,
+        empty: EmptySandbox,
         plan: &Plan,
-        lease: IdentityLease,
         output: OutputTo<'_>,
         cancel: Option<BorrowedFd<'_>>,
     ) -> Result<(RunEnd, Remains), Halt> {
-        let creation = Creation {
-            plan,
-            run: &self.report.run,
-            limits: &self.grant.capabilities.limits,
-            memory_grade: self.runner.host.memory_grade(),
-            cgroups: &self.runner.host.cgroups,
-            lease,
-            cancel,
-        };
-        let rising = creation.begin(&mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
+        let limits = &self.grant.capabilities.limits;
+        let creation = Creation { plan, limits, memory_grade: self.runner.host.memory_grade(), cancel };
+        let rising = empty.build(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
         // While init builds, the run becomes durable: nothing of the program starts before.
         self.journal.accept()?;
         let mut sandbox = match rising.stand() {

@@ -2,11 +2,10 @@
 //! login user.
 
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 
 use ringfence_policy::{Bound, Capabilities};
-use ringfence_store::Home;
+use ringfence_store::{Home, draft_of, hint_for};
 use serde::{Deserialize, Serialize};
 
 /// The agent of whoever sits at this machine.
@@ -30,6 +29,17 @@ pub enum RegistryError {
     #[error("agent `{0}` is not registered")]
     Unknown(String),
     /// Its record could not be read or made.
+    #[error("the record of agent `{id}` at `{path}`: {source}")]
+    File {
+        /// The agent.
+        id: String,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its record says something else.
     #[error("the record of agent `{id}` at `{path}`: {cause}")]
     Record {
         /// The agent.
@@ -46,6 +56,7 @@ impl RegistryError {
     pub fn hint(&self) -> String {
         match self {
             Self::Unknown(_) => format!("this version knows the local agent `{LOCAL}`; leave --agent out"),
+            Self::File { source, path, .. } => hint_for(source, path),
             Self::Record { path, .. } => format!("correct or remove `{}`", path.display()),
         }
     }
@@ -64,24 +75,29 @@ pub fn active(home: &Home, id: &str) -> Result<Agent, RegistryError> {
         return Err(RegistryError::Unknown(id.escape_debug().to_string()));
     }
     let path = home.agents().join(format!("{LOCAL}.toml"));
-    let broken = |cause: String| RegistryError::Record { id: id.to_owned(), path: path.clone(), cause };
+    let unread = |source| RegistryError::File { id: id.to_owned(), path: path.clone(), source };
     let text = match fs::read_to_string(&path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            make_local(&path).map_err(|e| broken(e.to_string()))?;
+            make_local(&path).map_err(unread)?;
             fs::read_to_string(&path)
         }
         read => read,
     };
-    let record: AgentRecord = toml::from_str(&text.map_err(|e| broken(e.to_string()))?).map_err(|e| broken(e.message().to_owned()))?;
+    let broken = |e: toml::de::Error| RegistryError::Record { id: id.to_owned(), path: path.clone(), cause: e.message().to_owned() };
+    let record: AgentRecord = toml::from_str(&text.map_err(unread)?).map_err(broken)?;
     Ok(Agent { id: id.to_owned(), owner: record.owner, bound: Capabilities::unlimited() })
 }
 
-/// Put in place whole, and only once, however many processes are at their first use.
+/// Put in place whole, however many are at their first use.
 fn make_local(path: &std::path::Path) -> std::io::Result<()> {
     let text = toml::to_string(&AgentRecord { owner: login_user() }).map_err(std::io::Error::other)?;
-    let draft = path.with_extension(format!("draft-{}", std::process::id()));
-    fs::File::create(&draft)?.write_all(text.as_bytes())?;
-    fs::rename(draft, path)
+    let draft = draft_of(path);
+    let made = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
+    if made.is_err() {
+        // What could not be made whole is not kept; the error is what matters.
+        fs::remove_file(&draft).unwrap_or_default();
+    }
+    made
 }
 
 /// The name of the user who runs this, by the password file.

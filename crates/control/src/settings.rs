@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ringfence_evidence::Digest;
 use ringfence_policy::{Bound, parse_settings};
+use ringfence_store::draft_of;
 
 use crate::error::RunError;
 
@@ -38,7 +39,7 @@ impl Settings {
 
 /// There whole or not at all, and only once, however many processes are at their first use: a ceiling that was cut would bound nothing.
 fn write_first(path: &Path) -> std::io::Result<()> {
-    let draft = path.with_extension(format!("toml.draft-{}", std::process::id()));
+    let draft = draft_of(path);
     let mut file = fs::File::create(&draft)?;
     file.write_all(FIRST.as_bytes()).and_then(|()| file.sync_all())?;
     let linked = fs::hard_link(&draft, path);

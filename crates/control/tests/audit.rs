@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Instant;
 
-use ringfence_control::{Audit, AuditRequest, ProfileText, Runner, Secret, Settings};
+use ringfence_control::{Audit, AuditRequest, ProfileText, Runner, Secret, Settings, Weakening};
 use ringfence_isolation::{Access, Fact, PathRule, Plan, ProcessLimit, Source, Step, measure_outside};
 use ringfence_policy::{Profile, shipped};
 use ringfence_store::Home;
@@ -71,12 +71,17 @@ fn with_spawn(spawn: &str) -> ProfileText {
     ProfileText { profile: Profile::parse(spawn, &text).unwrap(), text }
 }
 
-fn audit(profile: ProfileText, alter: Option<&dyn Fn(&mut Plan)>) -> Audit {
+/// An audit, of sandboxes whose plans are changed where there is something to change them by.
+fn audit(profile: ProfileText, plan: Option<&dyn Fn(&mut Plan)>) -> Audit {
+    weakened(profile, plan.map(|plan| Weakening { plan, has_no_group_limits: false }))
+}
+
+fn weakened(profile: ProfileText, weakening: Option<Weakening<'_>>) -> Audit {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::open(&folder.path().join("home")).unwrap();
     let settings = Settings::load(&home.settings(), true).unwrap();
     let request = AuditRequest { profile, known_secrets: vec![Secret::new(CANARY.into())], homes: Vec::new() };
-    Runner::open(home, settings).unwrap().audit_altered(&request, None, alter).unwrap()
+    Runner::open(home, settings).unwrap().audit_weakened(&request, None, weakening).unwrap()
 }
 
 /// What differs, as `NUMBER CAPABILITY`.
@@ -218,7 +223,6 @@ fn a_folder_of_the_system_is_written() {
 
 fn limits_that_are_not_there_are_exceeded() {
     let drop_limits = |plan: &mut Plan| {
-        plan.group_limits = ringfence_isolation::GroupLimits::default();
         let kept = |limit: &ProcessLimit| !matches!(limit, ProcessLimit::Processes | ProcessLimit::OpenFiles | ProcessLimit::FileSize);
         plan.process_limits.retain(|(limit, _)| kept(limit));
         for step in &mut plan.steps {
@@ -227,7 +231,7 @@ fn limits_that_are_not_there_are_exceeded() {
             }
         }
     };
-    let audit = audit(profile("data-analysis"), Some(&drop_limits));
+    let audit = weakened(profile("data-analysis"), Some(Weakening { plan: &drop_limits, has_no_group_limits: true }));
     assert_finds(&audit, &["5 processes", "5 open-files", "5 disk", "5 files"]);
     // Where the kernel holds memory nobody else does.
     let has_cgroup = audit.answers[4].items.iter().any(|item| item.capability == "memory" && item.declared.contains("kernel"));

@@ -78,7 +78,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         steps: draft.steps,
         sysctls: sysctls(),
         process_limits: process_limits(spec),
-        group_limits: group_limits(spec),
+        group_limits: group_limits(spec.capabilities),
         path_rules: path_rules(spec),
         filter: filter(spec),
         environment: environment(),
@@ -292,8 +292,9 @@ fn behind_the_cgroup(spec: &SandboxSpec<'_>) -> u64 {
     u64::from(spec.cgroups.holds_memory())
 }
 
-fn group_limits(spec: &SandboxSpec<'_>) -> GroupLimits {
-    let limits = &spec.capabilities.limits;
+/// What the cgroup of a run holds.
+pub fn group_limits(capabilities: &Capabilities) -> GroupLimits {
+    let limits = &capabilities.limits;
     GroupLimits {
         memory_bytes: limits.get(LimitKey::Memory),
         processes: limits.get(LimitKey::Processes).map(|most| most.saturating_add(1)),

@@ -23,7 +23,12 @@ pub(crate) fn send(socket: BorrowedFd<'_>, order: &Order, descriptors: &[Borrowe
 
 /// Receives a report; `None` when init is gone.
 pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<(Report, Vec<OwnedFd>)>, Errno> {
-    match sockets::receive(socket, flags)? {
+    // A side that ends without having read all it was sent is told of first, and what it said last only then.
+    let received = match sockets::receive(socket, flags) {
+        Err(Errno::CONNRESET) => sockets::receive(socket, flags),
+        received => received,
+    };
+    match received? {
         None => Ok(None),
         Some((bytes, descriptors)) => Ok(Some((decode(&bytes).ok_or(Errno::BADMSG)?, descriptors))),
     }
@@ -60,4 +65,21 @@ pub(crate) fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// The descriptors of a list, borrowed.
 pub(crate) fn borrow_all(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     descriptors.iter().map(AsFd::as_fd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_side_that_left_orders_unread_are_heard() {
+        let (supervisor, init) = socket_pair().unwrap();
+        send(supervisor.as_fd(), &Order::Confine, &[]).unwrap();
+        let words = Report::Failed(Failed { act: "take ids".into(), item: None, errno: 1 });
+        sockets::send(init.as_fd(), &encode(&words).unwrap(), &[]).unwrap();
+        drop(init);
+        let hear = || receive(supervisor.as_fd(), RecvFlags::empty()).unwrap().map(|(report, _)| report);
+        assert_eq!(hear(), Some(words));
+        assert_eq!(hear(), None);
+    }
 }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, getegid, geteuid, waitpid};
 
 use crate::plan::{Identity, RANGE};
 use crate::sys::clone::{exit_now, fork_into};
+use crate::sys::descriptors::close_from;
 
 /// The agent's user and group id inside.
 pub(crate) const AGENT: u32 = 1000;
@@ -99,9 +100,11 @@ pub(crate) fn write_identity(pid: Pid, identity: Identity) -> Result<(), Errno> 
 pub(crate) fn user_namespace(users: &[IdLine], groups: &[IdLine]) -> Result<OwnedFd, Errno> {
     let (waits, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let Some(pid) = fork_into(libc::CLONE_NEWUSER)? else {
-        // Lives until the parent lets go of the pipe, also by dying.
-        drop(held);
-        rustix::io::read(&waits, &mut [0u8; 1]).unwrap_or(0);
+        // Lives until the parent lets go of the pipe, also by dying. It has copies of what other threads hold, such as the pipe of another
+        // one like it: were they kept, the two would wait for each other.
+        if rustix::stdio::dup2_stdin(&waits).and_then(|()| close_from(1)).is_ok() {
+            rustix::io::read(rustix::stdio::stdin(), &mut [0u8; 1]).unwrap_or(0);
+        }
         exit_now(0)
     };
     let opened = write_maps(pid, users, groups, true)

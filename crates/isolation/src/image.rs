@@ -128,6 +128,15 @@ fn make(folder: &Path, kept: &Path, trees: &[(String, PathBuf)]) -> io::Result<(
     fs::create_dir_all(folder)?;
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let draft = folder.join(format!("draft-{}-{moment}", std::process::id()));
+    let made = make_by_way_of(&draft, kept, trees);
+    if made.is_err() {
+        // What could not be made whole is not kept; the error is what matters.
+        fs::remove_dir_all(&draft).unwrap_or_default();
+    }
+    made
+}
+
+fn make_by_way_of(draft: &Path, kept: &Path, trees: &[(String, PathBuf)]) -> io::Result<()> {
     let root = draft.join("root");
     fs::create_dir_all(&root)?;
     FOLDERS.iter().try_for_each(|name| fs::create_dir_all(root.join(name)))?;
@@ -156,9 +165,9 @@ fn make(folder: &Path, kept: &Path, trees: &[(String, PathBuf)]) -> io::Result<(
         }
     }
     fs::write(draft.join("digest"), format!("sha256:{}", hex(&digest.finalize())))?;
-    match fs::rename(&draft, kept) {
+    match fs::rename(draft, kept) {
         Ok(()) => Ok(()),
-        Err(_) if kept.join("digest").exists() => fs::remove_dir_all(&draft), // another process was first
+        Err(_) if kept.join("digest").exists() => fs::remove_dir_all(draft), // another process was first
         Err(error) => Err(error),
     }
 }

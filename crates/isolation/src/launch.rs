@@ -13,12 +13,12 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::blueprint::blueprint;
-use crate::cgroup::{Cgroups, Entry, Group, GroupUsage};
+use crate::cgroup::{Cgroups, Group, GroupUsage};
 use crate::compile::Veil;
 use crate::control::{INIT_NAME, borrow_all, in_words, receive, send, socket_pair, to_memory_file};
 use crate::identity::write_identity;
 use crate::init_program::init_program;
-use crate::plan::{Identity, Plan, Step};
+use crate::plan::{GroupLimits, Identity, Plan, Step};
 use crate::step::{AtStep, StepError};
 use crate::sys::landlock;
 use crate::workspace::copy_tree;
@@ -67,6 +67,9 @@ fn hint_for(error: &StepError) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Is told the process id of init and the folders of its cgroup.
+pub(crate) type Born<'a> = dyn FnMut(Pid, &[PathBuf]) -> std::io::Result<()> + 'a;
+
 /// A sandbox whose init waits for commands.
 #[derive(Debug)]
 pub(crate) struct Launched {
@@ -79,30 +82,94 @@ pub(crate) struct Launched {
     is_over: bool,
 }
 
-/// Starts init and gives it the plan; init builds while the caller goes on. On any failure whatever was made is taken away again. `born` is told the
-/// pid and the cgroup's folders as soon as they are known, so that they can be recorded before anything runs.
-pub(crate) fn launch(
-    plan: &Plan,
-    run: &str,
-    cgroups: &Cgroups,
-    born: &mut dyn FnMut(Pid, &[PathBuf]) -> std::io::Result<()>,
-) -> Result<Launched, SetupError> {
-    let group = cgroups.create(run, &plan.group_limits).at(|| "make the run's cgroup".into())?;
-    match start_init(plan, group.as_ref()) {
-        Ok((control, pid, pidfd)) => {
-            let mut launched = Launched { control, pid, pidfd, group, handles: Vec::new(), is_over: false };
-            let folders = launched.group.as_ref().map_or(&[][..], |g| &g.folders);
-            let begun = born(pid, folders).at(|| "record the sandbox".into()).and_then(|()| hand_over(&launched, plan));
-            launched.or_end(begun.map_err(SetupError::from))?;
-            Ok(launched)
+/// An init that is being born: in its cgroup and in new namespaces, with nothing built.
+#[derive(Debug)]
+pub(crate) struct Launching {
+    control: OwnedFd,
+    maker: Child,
+    group: Option<Group>,
+    is_heard: bool,
+}
+
+/// Starts the embedded program, which makes init and goes on by itself. The call costs the same however much memory this process has, and may come
+/// from any thread.
+pub(crate) fn launch(run: &str, cgroups: &Cgroups, limits: &GroupLimits) -> Result<Launching, SetupError> {
+    let group = cgroups.create(run, limits).at(|| "make the run's cgroup".into())?;
+    let begun = start_maker(group.as_ref());
+    match (begun, group) {
+        (Ok((control, maker)), group) => Ok(Launching { control, maker, group, is_heard: false }),
+        (Err(error), Some(group)) => {
+            group.remove().at(|| "remove the run's cgroup".into())?;
+            Err(error.into())
         }
-        Err(error) => {
-            if let Some(group) = group {
-                group.remove().at(|| "remove the run's cgroup".into())?;
+        (Err(error), None) => Err(error.into()),
+    }
+}
+
+fn start_maker(group: Option<&Group>) -> Result<(OwnedFd, Child), StepError> {
+    let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
+    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
+    let maker = execute(inner).at(|| "execute init (is /proc mounted?)".into())?;
+    let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
+    send(control.as_fd(), &Order::Begin { is_born_in_group: entry.is_born_in }, &groups).at(|| "begin".into())?;
+    Ok((control, maker))
+}
+
+fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
+    let program = format!("/proc/self/fd/{}", init_program()?.as_raw_fd());
+    Command::new(program).arg0(INIT_NAME).env_clear().stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+impl Launching {
+    /// Waits until init is there.
+    pub(crate) fn born(mut self) -> Result<Launched, SetupError> {
+        let (report, mut descriptors) = self.hear()?;
+        match (report, descriptors.pop()) {
+            (Report::Born { pid }, Some(pidfd)) => {
+                let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).at(|| "hear from init".into())?;
+                let control = self.control.try_clone().at(|| "keep the socket".into())?;
+                Ok(Launched { control, pid, pidfd, group: self.group.take(), handles: Vec::new(), is_over: false })
             }
-            Err(error)
+            (Report::Failed(failed), _) => {
+                Err(StepError { step: failed.act.into_owned(), errno: Errno::from_raw_os_error(failed.errno) }.into())
+            }
+            (other, _) => Err(unexpected(&other)),
         }
     }
+
+    /// The first report. The process that sends it has then ended, and no longer counts as one of the group.
+    fn hear(&mut self) -> Result<(Report, Vec<OwnedFd>), StepError> {
+        self.is_heard = true;
+        let heard = receive(self.control.as_fd(), RecvFlags::empty());
+        // A caller that ignores SIGCHLD leaves no child to wait for.
+        self.maker.wait().map(drop).unwrap_or_default();
+        heard.and_then(|heard| heard.ok_or(Errno::PIPE)).at(|| "hear from init".into())
+    }
+
+    /// Takes away again what was made.
+    fn undo(&mut self) {
+        if !self.is_heard
+            && let Ok((Report::Born { .. }, descriptors)) = self.hear()
+        {
+            descriptors.iter().for_each(|pidfd| pidfd_send_signal(pidfd, Signal::KILL).unwrap_or_default());
+            descriptors.iter().for_each(wait_for);
+        }
+        if let Some(group) = self.group.take() {
+            // On the way out of another error, which is the one to tell; a sweep finds a group that stays.
+            group.remove().unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for Launching {
+    fn drop(&mut self) {
+        self.undo();
+    }
+}
+
+/// Waits until a process is gone.
+fn wait_for(pidfd: &OwnedFd) {
+    while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED) {}
 }
 
 impl Launched {
@@ -112,7 +179,7 @@ impl Launched {
             Ok(()) | Err(Errno::SRCH) => {} // it is dead already
             Err(errno) => return Err(errno).at(|| "end the sandbox".into())?,
         }
-        while let Err(Errno::INTR) = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {}
+        wait_for(&self.pidfd);
         self.is_over = true;
         let Some(group) = self.group.take() else { return Ok(None) };
         let usage = group.usage();
@@ -122,6 +189,20 @@ impl Launched {
 }
 
 impl Launched {
+    /// Gives init its ids and the plan; it builds while the caller goes on. `born` is told the pid and the cgroup's folders before.
+    pub(crate) fn begin(&mut self, plan: &Plan, born: &mut Born<'_>) -> Result<(), SetupError> {
+        let folders = self.group.as_ref().map_or(&[][..], |group| &group.folders);
+        let recorded = born(self.pid, folders).at(|| "record the sandbox".into());
+        let begun = recorded.and_then(|()| self.give_ids(plan.identity)).and_then(|()| hand_over(self, plan));
+        self.or_end(begun.map_err(SetupError::from))
+    }
+
+    fn give_ids(&self, identity: Identity) -> Result<(), StepError> {
+        let ids = matches!(identity, Identity::Range { .. }).then_some((0, 0));
+        write_identity(self.pid, identity).at(|| "write the id maps".into())?;
+        send(self.control.as_fd(), &Order::Mapped { ids }, &[]).at(|| "start init".into())
+    }
+
     /// Waits until init stands confined.
     pub(crate) fn stand(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
         let stood = build(self, plan, cancel);
@@ -146,46 +227,6 @@ impl Drop for Launched {
     }
 }
 
-/// Starts the embedded program, which makes init, and gives init its ids. The call costs the same however much memory this process has, and may
-/// come from any thread.
-fn start_init(plan: &Plan, group: Option<&Group>) -> Result<(OwnedFd, Pid, OwnedFd), SetupError> {
-    let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
-    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
-    let mut maker = execute(inner).at(|| "execute init (is /proc mounted?)".into())?;
-    let (report, mut descriptors) = begin(&control, &entry).inspect_err(|_| reap(&mut maker))?;
-    // It has ended, and no longer counts as a process of the group.
-    reap(&mut maker);
-    match (report, descriptors.pop()) {
-        (Report::Born { pid }, Some(pidfd)) => {
-            let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).at(|| "hear from init".into())?;
-            let ids = matches!(plan.identity, Identity::Range { .. }).then_some((0, 0));
-            write_identity(pid, plan.identity).at(|| "write the id maps".into())?;
-            send(control.as_fd(), &Order::Mapped { ids }, &[]).at(|| "start init".into())?;
-            Ok((control, pid, pidfd))
-        }
-        (Report::Failed(failed), _) => Err(in_words(failed, plan).into()),
-        (other, _) => Err(unexpected(&other)),
-    }
-}
-
-fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
-    let program = format!("/proc/self/fd/{}", init_program()?.as_raw_fd());
-    Command::new(program).arg0(INIT_NAME).env_clear().stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-}
-
-fn begin(control: &OwnedFd, entry: &Entry) -> Result<(Report, Vec<OwnedFd>), SetupError> {
-    let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
-    send(control.as_fd(), &Order::Begin { is_born_in_group: entry.is_born_in }, &groups).at(|| "begin".into())?;
-    let heard = receive(control.as_fd(), RecvFlags::empty()).at(|| "hear from init".into())?;
-    Ok(heard.ok_or(Errno::PIPE).at(|| "hear from init: it ended".into())?)
-}
-
-/// Waits for the end of the process that made init.
-fn reap(maker: &mut Child) {
-    // A caller that ignores SIGCHLD leaves no child to wait for.
-    maker.wait().map(drop).unwrap_or_default();
-}
-
 fn unexpected(report: &Report) -> SetupError {
     SetupError { step: "hear from init".into(), cause: format!("it said {report:?}"), hint: None }
 }
@@ -199,12 +240,18 @@ fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    send(launched.control.as_fd(), &Order::Build, &descriptors).at(|| "send the plan".into())?;
+    match send(launched.control.as_fd(), &Order::Build, &descriptors) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
+        Err(errno) => Err(errno).at(|| "send the plan".into())?,
+    }
     if copies(plan).next().is_none() { confine(launched) } else { Ok(()) }
 }
 
 fn confine(launched: &Launched) -> Result<(), StepError> {
-    send(launched.control.as_fd(), &Order::Confine, &[]).at(|| "confine the sandbox".into())
+    match send(launched.control.as_fd(), &Order::Confine, &[]) {
+        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()), // as above
+        Err(errno) => Err(errno).at(|| "confine the sandbox".into()),
+    }
 }
 
 fn copies(plan: &Plan) -> impl Iterator<Item = &Step> {

@@ -35,9 +35,9 @@ mod watch;
 mod workspace;
 
 pub use cgroup::{Cgroups, Group, GroupUsage};
-pub use compile::{FolderView, SandboxSpec, Veil, compile};
+pub use compile::{FolderView, SandboxSpec, Veil, compile, group_limits};
 pub use control::INIT_NAME;
-pub use creation::{Creation, Rising};
+pub use creation::{Creation, EmptySandbox, Rising};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::HostImage;

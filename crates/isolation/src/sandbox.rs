@@ -149,10 +149,10 @@ pub struct Sandbox<'a> {
 
 impl<'a> Sandbox<'a> {
     /// Takes over a sandbox that stands.
-    pub(crate) fn over(launched: Launched, started_at: Instant, creation: Creation<'_, 'a>) -> Self {
+    pub(crate) fn over(launched: Launched, started_at: Instant, creation: Creation<'_, 'a>, lease: IdentityLease) -> Self {
         Self {
             identity: creation.plan.identity,
-            lease: creation.lease,
+            lease,
             meter: Meter::start(started_at, launched.pid, creation.limits, creation.memory_grade),
             output_bytes: creation.limits.get(LimitKey::Output).unwrap_or(u64::MAX),
             environment: creation.plan.environment.clone(),

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Capture, Cgroups, Command, CommandOutcome, Creation, End, Host, HostImage, OsText, PROBE_NAME, Plan, Sandbox, SandboxSpec, Streams,
-    compile, facts, lease_identity,
+    Capture, Cgroups, Command, CommandOutcome, Creation, EmptySandbox, End, Host, HostImage, OsText, PROBE_NAME, Plan, Sandbox,
+    SandboxSpec, Streams, compile, facts, lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
 
@@ -42,16 +42,9 @@ fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
     let image = HostImage::prepare(folder.path()).unwrap();
     let plan = plan(&capabilities, &host.cgroups, &image, lease.identity);
     let run = format!("test-{}-{}", std::process::id(), folder.path().file_name().unwrap().to_string_lossy());
-    let creation = Creation {
-        plan: &plan,
-        run: &run,
-        limits: &capabilities.limits,
-        memory_grade: host.memory_grade(),
-        cgroups: &host.cgroups,
-        lease,
-        cancel: None,
-    };
-    let mut sandbox = creation.begin(&mut |_, _| Ok(())).unwrap().stand().unwrap();
+    let creation = Creation { plan: &plan, limits: &capabilities.limits, memory_grade: host.memory_grade(), cancel: None };
+    let empty = EmptySandbox::begin(&run, &host.cgroups, &plan.group_limits, lease).unwrap();
+    let mut sandbox = empty.build(creation, &mut |_, _| Ok(())).unwrap().stand().unwrap();
     body(&mut sandbox);
 }
 

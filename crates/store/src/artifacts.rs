@@ -10,7 +10,7 @@ use ringfence_evidence::Digest;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{At, StoreError};
-use crate::home::Home;
+use crate::home::{Home, is_gone, unless_gone};
 
 /// The artifacts of a home.
 #[derive(Debug, Clone)]
@@ -83,8 +83,8 @@ impl Artifacts {
         for entry in fs::read_dir(&self.folder).at("read", &self.folder)?.flatten() {
             let name = entry.file_name();
             let pid = name.to_str().and_then(|n| n.strip_prefix("draft-")?.split('-').next()?.parse::<i32>().ok());
-            if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                fs::remove_file(entry.path()).at("remove", &entry.path())?;
+            if pid.is_some_and(is_gone) {
+                unless_gone(fs::remove_file(entry.path())).at("remove", &entry.path())?;
             }
         }
         Ok(())

@@ -71,18 +71,7 @@ impl StoreError {
     /// What would help.
     pub fn hint(&self) -> String {
         match self {
-            Self::Io { source, path, .. } => match source.kind() {
-                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                    "set RINGFENCE_HOME to a folder that you can write to".to_owned()
-                }
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    format!(
-                        "make room on the file system of `{}`; nothing starts that cannot be recorded, and what was started is sealed once there is room",
-                        path.display()
-                    )
-                }
-                _ => "look at the file named above".to_owned(),
-            },
+            Self::Io { source, path, .. } => hint_for(source, path),
             Self::Newer { .. } => "use that newer version, or another RINGFENCE_HOME".to_owned(),
             Self::Loose { path, .. } => format!("use a RINGFENCE_HOME of your own with mode 700: chmod 700 `{}`", path.display()),
             Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
@@ -91,6 +80,22 @@ impl StoreError {
             Self::Record { .. } => "the folder of the run was changed or damaged; `ringfence evidence verify` says where".to_owned(),
             Self::Index { path, .. } => format!("remove `{}`: it is made anew from the runs", path.display()),
         }
+    }
+}
+
+/// What would help where a file of a home cannot be read or written.
+pub fn hint_for(source: &io::Error, path: &Path) -> String {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "set RINGFENCE_HOME to a folder that you can write to".to_owned()
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            format!(
+                "make room on the file system of `{}`; nothing starts that cannot be recorded, and what was started is sealed once there is room",
+                path.display()
+            )
+        }
+        _ => "look at the file named above".to_owned(),
     }
 }
 

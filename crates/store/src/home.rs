@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{At, StoreError};
 
@@ -58,7 +59,20 @@ impl Home {
 
     /// Removes what processes that are gone were about to write.
     pub fn sweep(&self) -> Result<(), StoreError> {
-        [self.root.clone(), self.root.join("keys"), self.agents()].iter().try_for_each(|folder| sweep_drafts(folder))
+        [self.root.clone(), self.root.join("keys"), self.agents()].iter().try_for_each(|folder| sweep_drafts(folder))?;
+        self.sweep_images()
+    }
+
+    /// Images that were being made (`draft-PID-…`).
+    fn sweep_images(&self) -> Result<(), StoreError> {
+        for entry in fs::read_dir(self.images()).at("read", &self.images())?.flatten() {
+            let name = entry.file_name();
+            let pid = name.to_str().and_then(|name| name.strip_prefix("draft-")?.split('-').next()?.parse::<i32>().ok());
+            if pid.is_some_and(is_gone) {
+                unless_gone(fs::remove_dir_all(entry.path())).at("remove", &entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// Settings.
@@ -110,11 +124,30 @@ pub(crate) fn sweep_drafts(folder: &Path) -> Result<(), StoreError> {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.rsplit_once(".draft-")?.1.parse::<i32>().ok());
-        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            fs::remove_file(entry.path()).at("remove", &entry.path())?;
+        if pid.is_some_and(is_gone) {
+            unless_gone(fs::remove_file(entry.path())).at("remove", &entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Another process may sweep at the same time.
+pub(crate) fn unless_gone(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+pub(crate) fn is_gone(pid: i32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Where a file is written before it is put in its place: for each writer another name, by which a sweep knows its process.
+pub fn draft_of(path: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let (number, process) = (NEXT.fetch_add(1, Ordering::Relaxed), std::process::id());
+    path.with_extension(format!("{number}.draft-{process}"))
 }
 
 /// Writes a file so that it is there whole or not at all, and durably.
@@ -128,7 +161,7 @@ pub(crate) fn place_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<File, 
 }
 
 fn by_way_of_draft(path: &Path, bytes: &[u8], mode: u32, before: fn(&File) -> std::io::Result<()>) -> Result<File, StoreError> {
-    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    let draft = draft_of(path);
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft).at("make", &draft)?;
     let written = file.write_all(bytes).and_then(|()| file.set_permissions(fs::Permissions::from_mode(mode))).and_then(|()| before(&file));
     let done = written.and_then(|()| fs::rename(&draft, path));

@@ -254,11 +254,11 @@ impl Orphan {
         &self.run
     }
 
-    /// What its process left on record about its sandbox.
+    /// What its process left on record about its sandbox. A process that was killed while it replaced a longer text left the end of that behind.
     pub fn traces<T: DeserializeOwned>(&mut self) -> Option<T> {
         let mut text = String::new();
         self.live.read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+        serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()
     }
 
     /// Puts the mark of a run whose record cannot be ended aside, so that it is looked at once and by a person; the record stays as it is.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ringfence_evidence::{PublicKey, SigningKey};
 
 use crate::error::{At, StoreError};
-use crate::home::{Home, write_whole};
+use crate::home::{Home, draft_of, write_whole};
 
 fn paths(home: &Home) -> (PathBuf, PathBuf) {
     let folder = home.root().join("keys");
@@ -45,7 +45,7 @@ fn make(path: &Path) -> Result<SigningKey, StoreError> {
     let mut seed = [0u8; 32];
     rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty()).map_err(std::io::Error::from).at("make", path)?;
     let pem = SigningKey::from_seed(&seed).expose_pem().map_err(|e| StoreError::Key { path: path.to_owned(), cause: e.to_string() })?;
-    let draft = path.with_extension(format!("key.draft-{}", std::process::id()));
+    let draft = draft_of(path);
     write_whole(&draft, pem.as_bytes(), 0o600)?;
     let linked = fs::hard_link(&draft, path);
     fs::remove_file(&draft).at("remove", &draft)?;

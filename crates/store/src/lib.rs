@@ -13,8 +13,8 @@ mod keys;
 mod run_id;
 
 pub use artifacts::Artifacts;
-pub use error::StoreError;
-pub use home::{FORMAT, Home};
+pub use error::{StoreError, hint_for};
+pub use home::{FORMAT, Home, draft_of};
 pub use index::{ArtifactRow, Index, RunRow};
 pub use journal::{Journal, Orphan, now};
 pub use keys::{load_or_make_key, read_public_key};

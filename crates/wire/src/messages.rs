@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The descriptor on which init finds its socket.
 pub const CONTROL_FD: i32 = 0;
@@ -81,8 +81,16 @@ pub struct Failed {
     pub act: Cow<'static, str>,
     /// Which one, where there are several.
     pub item: Option<u32>,
-    /// The error number, 0 where it is not one of the kernel's.
+    /// The error number: one that the kernel can have, since any other would stop the supervisor where it becomes one.
+    #[serde(deserialize_with = "error_number")]
     pub errno: i32,
+}
+
+fn error_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    match i32::deserialize(deserializer)? {
+        number @ 1..=4095 => Ok(number),
+        _ => Err(serde::de::Error::custom("no error number")),
+    }
 }
 
 /// A command as init needs it.
@@ -110,5 +118,26 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Some(value),
         Ok(_) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zero stopped the supervisor: it has no place among the errors.
+    #[test]
+    fn init_cannot_report_an_error_that_is_none() {
+        let report = |errno| Report::Failed(Failed { act: "x".into(), item: None, errno });
+        let is_read = |errno| encode(&report(errno)).and_then(|bytes| decode::<Report>(&bytes)).is_some();
+        assert_eq!([-1, 0, 1, 4095, 4096].map(is_read), [false, false, true, true, false]);
+    }
+
+    #[test]
+    fn what_follows_a_message_makes_it_none() {
+        let mut bytes = encode(&Report::Built).unwrap_or_default();
+        assert_eq!(decode::<Report>(&bytes), Some(Report::Built));
+        bytes.push(0);
+        assert_eq!(decode::<Report>(&bytes), None);
     }
 }

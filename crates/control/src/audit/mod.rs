@@ -16,11 +16,12 @@ mod probing;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use ringfence_isolation::{Plan, measure_outside};
+use ringfence_isolation::measure_outside;
 use ringfence_policy::{Layer, Refusal};
 use rustix::process::geteuid;
 
 use crate::error::RunError;
+use crate::inside::Weakening;
 use crate::profiles::ProfileText;
 use crate::request::Secret;
 use crate::run::Runner;
@@ -99,19 +100,19 @@ impl AuditError {
 impl Runner {
     /// Measures what a run of the profile can do, and answers with what was declared beside it. `cancel` becomes readable when the caller wants to stop.
     pub fn audit(&self, request: &AuditRequest, cancel: Option<BorrowedFd<'_>>) -> Result<Audit, AuditError> {
-        self.audit_altered(request, cancel, None)
+        self.audit_weakened(request, cancel, None)
     }
 
-    /// The same of sandboxes that `alter` has weakened: for tests, which show that each answer finds a difference that is there.
+    /// The same of weakened sandboxes: for tests, which show that each answer finds a difference that is there.
     #[doc(hidden)]
-    pub fn audit_altered(
+    pub fn audit_weakened(
         &self,
         request: &AuditRequest,
         cancel: Option<BorrowedFd<'_>>,
-        alter: Option<&dyn Fn(&mut Plan)>,
+        weakening: Option<Weakening<'_>>,
     ) -> Result<Audit, AuditError> {
         let bait = Bait::lay()?;
-        let probing = Probing::new(self, request, cancel, alter);
+        let probing = Probing::new(self, request, cancel, weakening);
         let explained = probing.explain(&bait)?;
         see_bait(&bait)?;
         let left = probing.leave(&bait, &explained.grant.capabilities)?;

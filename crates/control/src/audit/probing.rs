@@ -12,7 +12,7 @@ use super::attempts;
 use super::bait::Bait;
 use super::facts::Facts;
 use super::{AuditError, AuditRequest};
-use crate::inside::{Alter, Inside};
+use crate::inside::{Inside, Weakening};
 use crate::report::RunReport;
 use crate::request::{Attachments, InputRequest, OutputTo, Progress, RunRequest};
 use crate::run::{Explained, Runner};
@@ -37,13 +37,18 @@ pub(crate) struct Probing<'a> {
     runner: &'a Runner,
     request: &'a AuditRequest,
     cancel: Option<BorrowedFd<'a>>,
-    alter: Option<Alter<'a>>,
+    weakening: Option<Weakening<'a>>,
     runs: RefCell<Vec<String>>,
 }
 
 impl<'a> Probing<'a> {
-    pub(crate) fn new(runner: &'a Runner, request: &'a AuditRequest, cancel: Option<BorrowedFd<'a>>, alter: Option<Alter<'a>>) -> Self {
-        Self { runner, request, cancel, alter, runs: RefCell::default() }
+    pub(crate) fn new(
+        runner: &'a Runner,
+        request: &'a AuditRequest,
+        cancel: Option<BorrowedFd<'a>>,
+        weakening: Option<Weakening<'a>>,
+    ) -> Self {
+        Self { runner, request, cancel, weakening, runs: RefCell::default() }
     }
 
     /// The names of the runs so far.
@@ -106,7 +111,7 @@ impl<'a> Probing<'a> {
 
     fn run(&self, request: &RunRequest) -> Result<RunReport, AuditError> {
         let attachments = Attachments { output: OutputTo::Report, progress: &mut Quiet, cancel: self.cancel };
-        let report = self.runner.run_inside(request, attachments, &Inside::Probe { alter: self.alter })?;
+        let report = self.runner.run_inside(request, attachments, &Inside::Probe { weakening: self.weakening })?;
         self.runs.borrow_mut().push(report.run.clone());
         match &report.end {
             RunEnd::Failed { step, .. } if step == "interrupted" => Err(AuditError::Silent { end: "interrupted".into(), run: report.run }),

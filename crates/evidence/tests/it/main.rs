@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 use proptest::prelude::*;
-use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, verify};
+use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, read_chain, verify};
 
 fn key() -> SigningKey {
     SigningKey::from_seed(&[7; 32])

@@ -2,6 +2,7 @@
 //! folder of `init`, the only `unsafe` code of the project.
 
 pub(crate) mod clone;
+pub(crate) mod descriptors;
 pub(crate) mod landlock;
 pub(crate) mod mount;
 pub(crate) mod signals;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::export::export;
 use crate::tree::{file, tree, write};
 
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 500;
 /// Of one length, so that no check of sizes can tell them apart.
 const HONEST: &[u8] = b"honest";
 const BAIT: &[u8] = b"bait!!";

@@ -1,42 +1,8 @@
-//! Processes that are killed: nothing is left after the next start, and the record says what happened.
-
-use std::time::Duration;
+//! Processes that are stopped, or killed beside living ones. (Kills at every moment and step are in `kills`.)
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Place, User, binary, eventually, sleepers};
-
-#[test]
-fn after_a_kill_at_any_point_the_next_start_leaves_nothing() {
-    for place in Place::each() {
-        place.write("p/file", "content");
-        place.ringfence(&["run", "--", "true"]);
-        let mark = if place.user == User::Root { "67.111" } else { "67.222" };
-        for point in 0..20u64 {
-            let mut child = place
-                .command(binary())
-                .args(["run", "--project", "p", "--input", "p/file", "--export", "x", "--", "bash", "-c"])
-                .arg(format!("(setsid sleep {mark} &); echo x > x; sleep 0.02"))
-                .stderr(std::process::Stdio::null())
-                .spawn()
-                .unwrap();
-            std::thread::sleep(Duration::from_millis(point * point / 6));
-            kill_process(Pid::from_child(&child), Signal::KILL).unwrap_or_default();
-            child.wait().unwrap();
-            eventually("death of the tree", || sleepers(mark).is_empty());
-        }
-        assert_eq!(place.ringfence(&["run", "--", "true"]).status, 0);
-        place.assert_clean();
-        let runs: Vec<String> =
-            std::fs::read_dir(place.home().join("runs")).unwrap().flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
-        for run in &runs {
-            let verified = place.ringfence(&["evidence", "verify", run]);
-            assert_eq!(verified.status, 0, "{run}: {verified:?}");
-        }
-        let listed = place.ringfence(&["evidence", "ls", "--json"]).stdout;
-        assert!(listed.contains("interrupted"), "no run was caught in the middle: {listed}");
-    }
-}
+use crate::support::{Place, binary, eventually, sleepers};
 
 #[test]
 fn a_stopped_launcher_cannot_extend_a_run() {
@@ -84,5 +50,23 @@ fn one_damaged_record_is_put_aside_and_stops_nobody() {
         assert!(place.home().join("damaged").join(&run).exists() && events.exists());
         let after = place.ringfence(&["run", "--", "true"]);
         assert!(after.status == 0 && !after.stderr.contains("does not read"), "{after:?}");
+    }
+}
+
+/// What a power cut can leave: the mark of the run, with a statement or the end of the events not written.
+#[test]
+fn a_seal_that_a_power_cut_left_incomplete_is_made_anew() {
+    for place in Place::each() {
+        for cut in [": > statement.dsse.json", "head -c 100 statement.dsse.json > s; mv s statement.dsse.json", "sed -i '$d' events.jsonl"]
+        {
+            let run = place.report(&[], &["true"]).0["run"].as_str().unwrap().to_owned();
+            let script = format!("cd '{}/runs/{run}' && {cut} && touch ../../live/{run}", place.home().display());
+            assert!(place.command("/bin/sh").args(["-c", &script]).status().unwrap().success());
+            assert_eq!(place.ringfence(&["evidence", "verify", &run]).status, 1, "{cut}");
+            assert_eq!(place.ringfence(&["run", "--", "true"]).status, 0);
+            let verified = place.ringfence(&["evidence", "verify", &run]);
+            assert_eq!(verified.status, 0, "{cut}: {verified:?}");
+            place.assert_clean();
+        }
     }
 }

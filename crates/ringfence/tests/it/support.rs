@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// An id that is in no password file of a fresh system, and in no range that ringfence hands out.
-const ORDINARY: u32 = 61_234;
+pub(crate) const ORDINARY: u32 = 61_234;
 
 /// Who runs ringfence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +178,17 @@ pub(crate) fn sleepers(mark: &str) -> Vec<String> {
     let wanted = format!("sleep\0{mark}\0");
     let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().into_string().ok());
     pids.filter(|pid| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == wanted.as_bytes())).collect()
+}
+
+/// How often something is tried: from the environment (`make soak`), or else few times.
+pub(crate) fn count(name: &str, few: u64) -> u64 {
+    std::env::var(name).map_or(few, |text| text.parse().unwrap_or_else(|e| panic!("{name}={text}: {e}")))
+}
+
+/// At most `most` numbers from 1 to `last`, evenly spread, both ends among them.
+pub(crate) fn spread(last: u64, most: u64) -> Vec<u64> {
+    let steps = most.min(last).max(2);
+    (0..steps).map(|step| 1 + step * (last - 1) / (steps - 1)).collect()
 }
 
 /// Waits until a fact holds, for at most ten seconds.

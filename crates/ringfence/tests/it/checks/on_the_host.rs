@@ -29,12 +29,16 @@ const HELD: &[(&str, &[&str])] = &[
     ("EV-12", &["ev_12_the_same_run_twice_has_the_same_digests"]),
     ("EV-14", &["ev_14_a_line_that_looks_like_evidence_is_output"]),
     ("EV-15", &["an_untouched_record_verifies_here_and_elsewhere_with_the_public_key_alone", "openssl_verifies_the_signature"]),
+    ("CR-01", &["after_a_kill_at_any_moment_nothing_is_lost_or_left", "after_a_kill_at_every_step_nothing_is_lost_or_left"]),
+    ("CR-05", &["a_seal_that_a_power_cut_left_incomplete_is_made_anew"]),
+    ("CR-06", &["no_room_at_any_step_of_a_run_is_told_and_leaves_nothing", "little_room_of_any_size_is_told_and_leaves_nothing"]),
     ("CR-07", &["a_lost_or_damaged_index_is_made_anew"]),
-    ("CR-10", &["after_a_kill_at_any_point_the_next_start_leaves_nothing", "cr_11_a_number_that_passed_to_another_process_is_not_killed"]),
+    ("CR-10", &["after_a_kill_at_any_moment_nothing_is_lost_or_left", "cr_11_a_number_that_passed_to_another_process_is_not_killed"]),
     ("CR-11", &["cr_11_a_number_that_passed_to_another_process_is_not_killed"]),
     ("CR-12", &["a_sweep_leaves_the_runs_of_living_processes_alone"]),
     ("CR-13", &["cr_13_a_killed_supervisor_takes_everything_along"]),
     ("CR-14", &["a_stopped_launcher_cannot_extend_a_run"]),
+    ("CR-15", &["very_many_runs_leave_nothing_and_take_no_more"]),
     ("CR-16", &["cr_16_twenty_runs_that_are_told_to_stop_are_all_on_record"]),
 ];
 
@@ -42,7 +46,6 @@ const HELD: &[(&str, &[&str])] = &[
 const WAITING: &[(&str, &[&str])] = &[
     ("there is no API to ask for an export; a path on the command line is held by SBX-162", &["XA-16"]),
     ("a record stands for one run: nothing yet signs which runs there were", &["EV-06"]),
-    ("faults at every step, a full disk, a power cut and thousands of runs are tried apart", &["CR-01", "CR-05", "CR-06", "CR-15"]),
     ("no packages are installed yet", &["PK-01", "PK-03", "PK-06", "PK-07", "PK-08", "PK-09", "PK-10", "PK-12", "PK-14", "PK-15"]),
     (
         "there is no gateway yet",
@@ -75,6 +78,7 @@ fn every_check_on_the_host_is_held_or_waits_for_something() {
 fn the_tests_that_hold_them_are_there() {
     let sources = sources();
     let named = HELD.iter().flat_map(|(id, tests)| tests.iter().map(move |test| (id, test)));
-    let missing: Vec<_> = named.filter(|(_, test)| !sources.contains(&format!("fn {test}("))).collect();
+    let missing: Vec<_> =
+        named.filter(|(_, test)| !sources.contains(&format!("fn {test}(")) && !sources.contains(&format!("\"{test}\";"))).collect();
     assert!(missing.is_empty(), "no such test: {missing:?}");
 }
