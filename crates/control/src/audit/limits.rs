@@ -50,9 +50,9 @@ impl Probing<'_> {
     pub(crate) fn limits(&self, capabilities: &Capabilities) -> Result<Vec<LimitMeasured>, AuditError> {
         let lowered = Lowered::of(capabilities);
         let mut measured = lowered.bounding(self)?;
-        for key in [LimitKey::Memory, LimitKey::Wall, LimitKey::Cpu] {
-            measured.extend(lowered.ending(self, key)?);
-        }
+        measured.extend(lowered.ending(self, LimitKey::Memory, |most| format!("memory={}", most * 3))?);
+        measured.extend(lowered.ending(self, LimitKey::Wall, |most| format!("wait={}", most + LONG))?);
+        measured.extend(lowered.ending(self, LimitKey::Cpu, |most| format!("spin={}", most + LONG))?);
         measured.extend(lowered.share(self)?);
         measured.extend(lowered.output(self)?);
         for key in [LimitKey::Artifacts, LimitKey::ArtifactBytes] {
@@ -104,13 +104,9 @@ impl Lowered {
         Ok(KEYS.into_iter().filter_map(got).collect())
     }
 
-    fn ending(&self, probing: &Probing<'_>, key: LimitKey) -> Result<Option<LimitMeasured>, AuditError> {
-        let Some(lowered) = self.get(key) else { return Ok(None) };
-        let attempt = match key {
-            LimitKey::Memory => format!("memory={}", lowered * 3),
-            LimitKey::Wall => format!("wait={}", lowered + LONG),
-            _ => format!("spin={}", lowered + LONG),
-        };
+    /// One at which the run ends; `beyond` says how the probe goes beyond a value.
+    fn ending(&self, probing: &Probing<'_>, key: LimitKey, beyond: fn(u64) -> String) -> Result<Option<LimitMeasured>, AuditError> {
+        let Some(attempt) = self.get(key).map(beyond) else { return Ok(None) };
         let run = probing.limited(vec![attempt.clone()], self.only(&[key]), Vec::new())?;
         let is_held = matches!(&run.report.end, RunEnd::Limit { limit } if limit == key.name());
         let met =

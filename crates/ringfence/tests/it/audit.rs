@@ -1,8 +1,10 @@
 //! `ringfence audit` as its users see it. That it finds what was weakened is shown by the tests of `control`, which can weaken a sandbox.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
-use crate::support::{Place, is_root};
+use crate::support::{Place, binary, eventually, is_root, outcome};
 
 fn audit(place: &Place, options: &[&str]) -> (Value, String, i32) {
     let outcome = place.ringfence(&[&["audit", "--format", "json"], options].concat());
@@ -43,9 +45,8 @@ fn the_runs_of_the_probe_are_on_record() {
 #[test]
 fn a_secret_of_the_callers_environment_is_looked_for_and_not_told() {
     for place in Place::each() {
-        let mut command = place.command(crate::support::binary());
-        let outcome =
-            crate::support::outcome(command.env("SECRET_TOKEN", "CANARY_ENV").args(["audit", "--format", "json"]).output().unwrap());
+        let mut command = place.command(binary());
+        let outcome = outcome(command.env("SECRET_TOKEN", "CANARY_ENV").args(["audit", "--format", "json"]).output().unwrap());
         assert_eq!(outcome.status, 0, "{outcome:?}");
         assert!(outcome.stdout.contains("none of the caller's 1") && !outcome.stdout.contains("CANARY_ENV"), "{outcome:?}");
         let found = place.command("/bin/grep").args(["-rl", "CANARY_ENV"]).arg(place.home()).output().unwrap();
@@ -112,9 +113,9 @@ fn a_difference_is_named_and_is_an_error() {
             "bare.toml",
             shown.replace("project = \"view\"", "project = \"none\"").replace("inputs = \"named\"", "inputs = \"none\""),
         );
-        let mut command = place.command(crate::support::binary());
+        let mut command = place.command(binary());
         command.env("TMPDIR", below_usr.path()).args(["audit", "--profile", "bare.toml", "--format", "md"]);
-        let outcome = crate::support::outcome(command.output().unwrap());
+        let outcome = outcome(command.output().unwrap());
         let named =
             outcome.stderr.lines().find(|line| line.starts_with("ringfence: 1. files of the host: declared none, measured /usr/local/"));
         assert!(outcome.status == 1 && named.is_some(), "{outcome:?}");
@@ -122,5 +123,21 @@ fn a_difference_is_named_and_is_an_error() {
             outcome.stdout.contains("| DIFFERS | files of the host | none | /usr/local/") && outcome.stderr.contains("1 difference;"),
             "{outcome:?}"
         );
+    }
+}
+
+#[test]
+fn an_audit_that_is_interrupted_leaves_nothing() {
+    for place in Place::each() {
+        let temporary = place.folder("temporary");
+        let mut command = place.command(binary());
+        command.env("TMPDIR", &temporary).args(["audit"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let audit = command.spawn().unwrap();
+        eventually("the first run", || place.home().join("runs").read_dir().is_ok_and(|mut runs| runs.next().is_some()));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&audit), rustix::process::Signal::INT).unwrap();
+        let outcome = outcome(audit.wait_with_output().unwrap());
+        assert!(outcome.status == 125 && outcome.stderr.contains("interrupted"), "{outcome:?}");
+        assert_eq!(temporary.read_dir().unwrap().count(), 0);
+        place.assert_clean();
     }
 }
