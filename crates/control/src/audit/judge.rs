@@ -113,10 +113,11 @@ mod tests {
     use ringfence_policy::{Profile, shipped};
 
     use super::super::attempts::{
-        self, ANYWHERE, DESCRIPTORS, INIT_VARIABLES, INTERFACES, KEYRING, METADATA, MOUNTS, PROCESSES, SEGMENTS, TOP, VARIABLES, WALK,
+        self, ANYWHERE, DESCRIPTORS, INIT_VARIABLES, INTERFACES, KEPT, KEYRING, METADATA, MOUNTS, PROCESSES, SEGMENTS, TOP, UNNAMED,
+        VARIABLES, WALK,
     };
     use super::*;
-    use crate::report::RunReport;
+    use crate::report::{ArtifactReport, RunReport};
 
     fn fact(tried: &str, errno: i32, found: &str) -> Fact {
         Fact { tried: tried.into(), errno, found: found.into() }
@@ -135,9 +136,13 @@ mod tests {
             SEGMENTS => fact(tried, 0, "key shmid"),
             METADATA | ANYWHERE => fact(tried, 101, ""),
             "read=/inputs/bait/notes.txt" => fact(tried, 0, ""),
-            other if other.starts_with("run=") => fact(tried, 0, ""),
+            other if ["run=", "append=", "remove=", "leave-"].iter().any(|verb| other.starts_with(verb)) => fact(tried, 0, ""),
             other => fact(other, 2, ""),
         }
+    }
+
+    fn artifact(path: &str) -> ArtifactReport {
+        ArtifactReport { path: path.into(), bytes: 1, sha256: String::new(), is_executable: false, name: path.into() }
     }
 
     /// The differences of a case in which some facts are other ones.
@@ -150,6 +155,7 @@ mod tests {
         let facts = Facts(attempts::leave(&names, &capabilities).into_iter().map(said).collect());
         let patch = Some("--- a/gone.txt\n+++ b/notes.txt\n".to_owned());
         let mut left = Measured { report: RunReport::begin("r", "me", "p"), facts, patch };
+        left.report.artifacts = vec![artifact(KEPT)];
         let measured = |(key, lowered)| LimitMeasured { key, met: "held".into(), lowered, is_held: true };
         let mut limits: Vec<LimitMeasured> = capabilities.limits.iter().map(measured).collect();
         let mut after = Aftermath::default();
@@ -217,6 +223,8 @@ mod tests {
             ("write=/usr/local/lib", 0, "", "4 folders of the system that can be written"),
             (ANYWHERE, 0, "", "4 routes to a package index"),
             ("read=/tmp/mark", 0, "", "6 files in /tmp and /dev/shm"),
+            ("append=/dev/shm/mark", 13, "", "6 files in /tmp and /dev/shm"),
+            ("leave-process=mark", 11, "", "6 processes"),
         ] {
             let found = differences(&[fact(tried, errno, found)], |_, _, _| {});
             assert!(found.iter().any(|difference| difference == wanted), "{tried} {errno}: {wanted}: {found:?}");
@@ -229,6 +237,10 @@ mod tests {
         assert_eq!(left, ["6 cgroups"]);
         let written = differences(&[], |after, _, _| after.project.push("notes.txt".into()));
         assert_eq!(written, ["8 the project on the host"]);
+        let stayed = differences(&[], |_, left, _| left.report.artifacts.clear());
+        assert_eq!(stayed, ["8 leaves the sandbox"]);
+        let more = differences(&[], |_, left, _| left.report.artifacts.push(artifact(UNNAMED)));
+        assert_eq!(more, ["8 leaves the sandbox"]);
         let lost = differences(&[], |_, left, _| left.patch = None);
         assert_eq!(lost, ["8 changes to the project"]);
         let exceeded = differences(&[], |_, _, limits| limits[0].is_held = false);

@@ -30,6 +30,8 @@ const LONG: u64 = 5000;
 const SHORT: u64 = 1000;
 /// By how much a share of processors may be exceeded in so short a time: one period of the kernel's.
 const SLACK: u64 = 150;
+/// The kernel's answers of a limit that is met: EAGAIN, EMFILE, ENOSPC.
+const FULL: [i32; 3] = [11, 24, 28];
 /// Room for the line that says what was cut of the output.
 const CUT_LINE: u64 = 100;
 
@@ -98,7 +100,7 @@ impl Lowered {
             match run.facts.number(&tried) {
                 Some(number) => self.measured(key, format!("got {}", key.show(number)), number <= lowered),
                 // Not even the first of what it tried.
-                None => self.measured(key, run.facts.words(&tried), run.facts.errno(&tried).is_some()),
+                None => self.measured(key, run.facts.words(&tried), run.facts.errno(&tried).is_some_and(|errno| FULL.contains(&errno))),
             }
         };
         Ok(KEYS.into_iter().filter_map(got).collect())

@@ -1,7 +1,7 @@
 //! Which action turns an artifact into a real effect, and who authorises it?
 
 use ringfence_evidence::RunEnd;
-use ringfence_policy::Project;
+use ringfence_policy::{Glob, Project};
 
 use super::super::answer::Item;
 use super::super::attempts::{KEPT, UNNAMED};
@@ -25,8 +25,9 @@ fn leaves(case: &Case<'_>) -> Item {
     let extra: Vec<String> = left.iter().filter(|path| !named(path)).map(|path| (*path).to_owned()).collect();
     let declared = format!("what is named for export, of {}", case.declared.capabilities.exports);
     let measured = format!("{}; {UNNAMED} stayed", if left.is_empty() { "nothing".to_owned() } else { left.join(", ") });
+    let may = KEPT.parse().is_ok_and(|glob: Glob| case.declared.capabilities.exports.allows(&glob.scope()));
     match extra.is_empty() {
-        true => Item::new("leaves the sandbox", declared, measured, true),
+        true => Item::new("leaves the sandbox", declared, measured, left.contains(&KEPT) == may),
         false => Item::nothing_else("leaves the sandbox", declared, &extra),
     }
 }
