@@ -1,5 +1,7 @@
-//! Builds the init that runs inside sandboxes (`crates/init`): a program of its own, without libc, which the library carries in its data.
+//! Builds the init that runs inside sandboxes, and the probe that measures them (`crates/init`): programs of their own, without libc, which the
+//! library carries in its data.
 
+#![expect(clippy::disallowed_methods, reason = "a build script starts a compiler, and hears from cargo by the environment")]
 #![allow(clippy::disallowed_methods, reason = "a build script starts the compiler and reads what cargo tells it")]
 
 use std::path::{Path, PathBuf};
@@ -14,8 +16,10 @@ fn main() {
     }
     println!("cargo:rerun-if-changed=build.rs");
     build(&crates.join("init/Cargo.toml"), &out.join("init"), &target);
-    let program = out.join("init").join(&target).join("release/ringfence-init");
-    println!("cargo:rustc-env=RINGFENCE_INIT={}", program.display());
+    for (variable, name) in [("RINGFENCE_INIT", "ringfence-init"), ("RINGFENCE_PROBE", "ringfence-probe")] {
+        let program = out.join("init").join(&target).join("release").join(name);
+        println!("cargo:rustc-env={variable}={}", program.display());
+    }
 }
 
 /// In a target folder of its own, so that the two cargos do not wait for each other, and without the flags and wrappers that are meant for us.

@@ -1,8 +1,10 @@
 //! Who may start what: the registry of agents, settings, and the straight line of a run from request to sealed evidence.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod ending;
 mod error;
+mod inside;
 mod perform;
 mod profiles;
 mod record;
@@ -14,7 +16,10 @@ mod settings;
 mod sweep;
 mod views;
 
+pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
 pub use error::RunError;
+#[doc(hidden)]
+pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};

@@ -16,6 +16,7 @@ use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
 
 use crate::error::RunError;
+use crate::inside::Inside;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
 use crate::run::Runner;
@@ -60,11 +61,12 @@ pub(crate) fn perform(
     runner: &Runner,
     grant: &Grant,
     request: &RunRequest,
+    inside: &Inside<'_>,
     attachments: Attachments<'_>,
     journal: &mut Journal,
     report: &mut RunReport,
 ) -> Result<(RunEnd, Option<Remains>), RunError> {
-    let mut performance = Performance { runner, grant, request, stop: Stop::of(attachments.cancel), journal, report };
+    let mut performance = Performance { runner, grant, request, inside, stop: Stop::of(attachments.cancel), journal, report };
     match performance.perform(attachments) {
         Ok((end, remains)) => Ok((end, Some(remains))),
         Err(Halt::Ended(end)) => Ok((end, None)),
@@ -77,6 +79,7 @@ struct Performance<'a> {
     runner: &'a Runner,
     grant: &'a Grant,
     request: &'a RunRequest,
+    inside: &'a Inside<'a>,
     stop: Stop<'a>,
     journal: &'a mut Journal,
     report: &'a mut RunReport,
@@ -112,7 +115,7 @@ impl Performance<'_> {
 
     fn plan(&mut self, views: &Views, identity: Identity) -> Result<Plan, Halt> {
         let image = HostImage::prepare(&self.runner.home.images()).map_err(failed_at("prepare the image"))?;
-        let plan = compile(&SandboxSpec {
+        let mut plan = compile(&SandboxSpec {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
             identity,
@@ -122,6 +125,7 @@ impl Performance<'_> {
             project: views.project.clone(),
             has_writable_union: self.runner.host.has_writable_union(),
         });
+        self.inside.alter(&mut plan);
         record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;
         Ok(plan)
     }
@@ -148,7 +152,7 @@ impl Performance<'_> {
         let command = Command { argv: self.request.command.clone(), environment };
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
         let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
-        let id = sandbox.start(&command, streams(stdin, output), true).map_err(failed_at("start the command"))?;
+        let id = self.inside.start(&mut sandbox, &command, streams(stdin, output)).map_err(failed_at("start the command"))?;
         let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
         record::ended(self.journal, &outcome)?;
         self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));

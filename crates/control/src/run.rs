@@ -1,11 +1,14 @@
 //! The straight line of a run: recorded, decided, performed, sealed.
 
+use std::collections::BTreeSet;
+
 use ringfence_evidence::SigningKey;
 use ringfence_isolation::{Cgroups, Host, HostImage, Plan, Remains, SandboxSpec, Traces, compile, lease_identity};
 use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
+use crate::inside::Inside;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
 use crate::request::{Attachments, RunRequest};
@@ -32,6 +35,8 @@ pub struct Explained {
     pub plan: Plan,
     /// What the host gives.
     pub host: Host,
+    /// Names in the image's `/`.
+    pub top: BTreeSet<String>,
 }
 
 impl Runner {
@@ -50,13 +55,23 @@ impl Runner {
 
     /// Runs one command from request to sealed evidence. Refused and failed runs leave a record too.
     pub fn run(&self, request: &RunRequest, attachments: Attachments<'_>) -> Result<RunReport, RunError> {
+        self.run_inside(request, attachments, &Inside::Command)
+    }
+
+    /// The same for what is not a command of the request's.
+    pub(crate) fn run_inside(
+        &self,
+        request: &RunRequest,
+        attachments: Attachments<'_>,
+        inside: &Inside<'_>,
+    ) -> Result<RunReport, RunError> {
         let agent = registry::active(&self.home, &request.agent)?;
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
         record::requested(&mut journal, request, &agent, &self.settings)?;
         let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
         let (end, remains) = match self.decide(request, &agent) {
-            Ok(grant) => perform::perform(self, &grant, request, attachments, &mut journal, &mut report)?,
+            Ok(grant) => perform::perform(self, &grant, request, inside, attachments, &mut journal, &mut report)?,
             Err(refusal) => (record::refused(&mut journal, &refusal)?, None),
         };
         let sealed = journal.seal(&end, &self.key, crate::VERSION)?;
@@ -102,7 +117,8 @@ impl Runner {
             has_writable_union: self.host.has_writable_union(),
         };
         let plan = compile(&spec);
-        Ok(Ok(Explained { grant, plan, host: self.host.clone() }))
+        let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
+        Ok(Ok(Explained { grant, plan, host: self.host.clone(), top }))
     }
 }
 

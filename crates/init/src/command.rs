@@ -67,9 +67,10 @@ impl Program {
     }
 
     /// The order matters: what needs rights comes before they are given up, the filter is last before exec.
-    fn give_up(&self, execution: &OwnedFd, streams: &[OwnedFd]) -> Result<Invocation, Failure> {
+    fn give_up<'f>(&self, execution: &OwnedFd, streams: &'f [OwnedFd]) -> Result<Invocation<'f>, Failure> {
         setsid().at("start a session")?;
         let execution: Execution = read_all(execution).and_then(|bytes| decode(&bytes).ok_or(Errno::BADMSG)).at("read the command")?;
+        let (sent, streams) = sent_program(&execution, streams).at("take the program")?;
         take_streams(streams).at("take the streams")?;
         sys::signals::unblock_all().at("unblock signals")?;
         sys::signals::ignore(libc::SIGXFSZ).at("ignore a signal")?; // a file over the limit is an error to see, not a death
@@ -81,7 +82,7 @@ impl Program {
         self.drop_rights()?;
         set_no_new_privs(true).at("set no_new_privs")?;
         sys::landlock::restrict_self(&self.rules).at("enforce the path rules")?;
-        let program = Invocation::of(&execution).at("prepare the arguments")?;
+        let program = Invocation::of(&execution, sent).at("prepare the arguments")?;
         sys::process::close_from(3, Close::AtExec).at("close descriptors")?;
         sys::seccomp::load(&self.filter).at("load the system call filter")?;
         Ok(program)
@@ -105,6 +106,15 @@ fn ruleset(blueprint: &Blueprint) -> Result<OwnedFd, Failure> {
     Ok(ruleset)
 }
 
+/// The program, where it is one of the descriptors, and the streams.
+fn sent_program<'f>(execution: &Execution, descriptors: &'f [OwnedFd]) -> Result<(Option<&'f OwnedFd>, &'f [OwnedFd]), Errno> {
+    match (execution.is_sent, descriptors) {
+        (false, streams) => Ok((None, streams)),
+        (true, [streams @ .., program]) => Ok((Some(program), streams)),
+        (true, []) => Err(Errno::BADF),
+    }
+}
+
 fn take_streams(streams: &[OwnedFd]) -> Result<(), Errno> {
     let [stdout, stderr, stdin @ ..] = streams else { return Err(Errno::BADF) };
     match stdin.first() {
@@ -116,18 +126,20 @@ fn take_streams(streams: &[OwnedFd]) -> Result<(), Errno> {
 }
 
 /// A program with its arguments, ready to be executed without further allocation of consequence.
-struct Invocation {
+struct Invocation<'f> {
+    sent: Option<&'f OwnedFd>,
     candidates: Vec<CString>,
     argv: Vec<CString>,
     environment: Vec<CString>,
 }
 
-impl Invocation {
-    fn of(execution: &Execution) -> Result<Self, Errno> {
+impl<'f> Invocation<'f> {
+    fn of(execution: &Execution, sent: Option<&'f OwnedFd>) -> Result<Self, Errno> {
         let strings = |texts: &[Vec<u8>]| {
             texts.iter().map(|text| CString::new(text.as_slice()).map_err(|_| Errno::INVAL)).collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
+            sent,
             candidates: strings(&execution.candidates)?,
             argv: strings(&execution.argv)?,
             environment: strings(&execution.environment)?,
@@ -136,6 +148,9 @@ impl Invocation {
 
     /// Tries each candidate, as execvp(3) does; a text without `#!` is given to the shell.
     fn execute(&self) -> Failure {
+        if let Some(program) = self.sent {
+            return Failure::new("exec", sys::process::execute_file(program.as_fd(), &self.argv, &self.environment));
+        }
         let mut worst = Errno::NOENT;
         for path in &self.candidates {
             match sys::process::execve(path, &self.argv, &self.environment) {

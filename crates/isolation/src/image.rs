@@ -3,6 +3,7 @@
 //! `/etc` in it is generated, or copied by a fixed list of files that hold no credential; it is never the host's. The root is named by what it
 //! was made from, so a changed host makes a new one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -61,6 +62,12 @@ impl HostImage {
             read => read?,
         };
         Ok(Self { root: kept.join("root"), trees, digest })
+    }
+
+    /// The names in its root.
+    pub fn top(&self) -> io::Result<BTreeSet<String>> {
+        let names = fs::read_dir(&self.root)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+        names.collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The program that becomes init: carried in our own data, put into a sealed memory file once, executed from there.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,20 +21,21 @@ pub(crate) fn init_program() -> Result<BorrowedFd<'static>, Errno> {
     match FILE.get() {
         Some(file) => Ok(file.as_fd()),
         None => {
-            let file = make()?;
+            let file = sealed(c"ringfence-init", PROGRAM)?;
             Ok(FILE.get_or_init(|| file).as_fd())
         }
     }
 }
 
-fn make() -> Result<OwnedFd, Errno> {
+/// A file in memory that holds a program and can be executed.
+pub(crate) fn sealed(name: &CStr, program: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let made = match memfd_create(c"ringfence-init", flags | MemfdFlags::EXEC) {
-        Err(Errno::INVAL) => memfd_create(c"ringfence-init", flags), // before Linux 6.3 every memory file can be executed
+    let made = match memfd_create(name, flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => memfd_create(name, flags), // before Linux 6.3 every memory file can be executed
         made => made,
     };
     let mut file = File::from(made?);
-    file.write_all(PROGRAM).map_err(crate::step::errno)?;
+    file.write_all(program).map_err(crate::step::errno)?;
     fcntl_add_seals(&file, SEALS)?;
     Ok(file.into())
 }

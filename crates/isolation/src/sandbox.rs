@@ -23,6 +23,7 @@ use crate::launch::{Launched, SetupError};
 use crate::meter::Meter;
 use crate::output::{Budget, Capture, Captured};
 use crate::plan::Identity;
+use crate::probe::probe_program;
 use crate::running::Running;
 use crate::stdin::StdinPump;
 use crate::text::OsText;
@@ -175,6 +176,21 @@ impl<'a> Sandbox<'a> {
 
     /// Starts a command beside those that run; answers with the number by which to wait for it. With `is_last` the sandbox ends with it.
     pub fn start(&mut self, command: &Command, streams: Streams<'a>, is_last: bool) -> Result<u32, Errno> {
+        self.start_program(None, command, streams, is_last)
+    }
+
+    /// Starts our own probe, confined as any command is; `command` has its arguments. Else as [`start`](Self::start).
+    pub fn start_probe(&mut self, command: &Command, streams: Streams<'a>, is_last: bool) -> Result<u32, Errno> {
+        self.start_program(Some(probe_program()?), command, streams, is_last)
+    }
+
+    fn start_program(
+        &mut self,
+        program: Option<BorrowedFd<'_>>,
+        command: &Command,
+        streams: Streams<'a>,
+        is_last: bool,
+    ) -> Result<u32, Errno> {
         let id = self.next_id;
         self.next_id += 1;
         self.last = is_last.then_some(id);
@@ -184,9 +200,9 @@ impl<'a> Sandbox<'a> {
         for pipe in [&write_out, &write_err].into_iter().chain(&stdin) {
             self.give_to_agent(pipe)?;
         }
-        let file = to_memory_file(&self.execution(command))?;
+        let file = to_memory_file(&Execution { is_sent: program.is_some(), ..self.execution(command) })?;
         let mut descriptors = vec![file.as_fd(), write_out.as_fd(), write_err.as_fd()];
-        descriptors.extend(stdin.as_ref().map(AsFd::as_fd));
+        descriptors.extend(stdin.as_ref().map(AsFd::as_fd).into_iter().chain(program));
         match send(self.launched.control.as_fd(), &Order::Execute { id, is_last }, &descriptors) {
             Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // a sandbox that has just ended: the wait finds out by what
             Err(errno) => return Err(errno),
@@ -213,6 +229,7 @@ impl<'a> Sandbox<'a> {
             own.chain(command.environment.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))).collect();
         let search = environment.iter().find(|(name, _)| *name == "PATH").map(|(_, value)| *value).unwrap_or_default();
         Execution {
+            is_sent: false,
             candidates: candidates(command.argv.first().map(OsText::as_bytes).unwrap_or_default(), search),
             argv: command.argv.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
             environment: environment.iter().map(|(name, value)| [name.as_bytes(), value].join(&b'=')).collect(),

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Capture, Cgroups, Command, CommandOutcome, Creation, EmptySandbox, End, Host, HostImage, OsText, Plan, Sandbox, SandboxSpec, Streams,
-    compile, lease_identity,
+    Capture, Cgroups, Command, CommandOutcome, Creation, EmptySandbox, End, Host, HostImage, OsText, PROBE_NAME, Plan, Sandbox,
+    SandboxSpec, Streams, compile, facts, lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
 
@@ -19,6 +19,7 @@ fn main() {
         ("a_background_process_outlives_its_command_but_not_the_sandbox", a_background_process_outlives_its_command_but_not_the_sandbox),
         ("a_command_that_cannot_start_leaves_the_sandbox_standing", a_command_that_cannot_start_leaves_the_sandbox_standing),
         ("a_later_command_has_the_same_fence", a_later_command_has_the_same_fence),
+        ("the_probe_is_confined_as_any_command_is", the_probe_is_confined_as_any_command_is),
         ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
     ];
     println!("\nrunning {} tests", tests.len());
@@ -128,6 +129,22 @@ fn a_later_command_has_the_same_fence() {
         let second = text(&run(sandbox, look));
         assert!(first.0.contains("NoNewPrivs:\t1") && first.0.contains("Seccomp:\t2") && first.0.contains("refused"), "{first:?}");
         assert_eq!(first, second);
+    });
+}
+
+/// It is on no path of the sandbox, and nothing else about it is different.
+fn the_probe_is_confined_as_any_command_is() {
+    with_sandbox(|sandbox| {
+        let argv = [PROBE_NAME, "text=/proc/self/status", "read=/etc/shadow", "links=/proc/self/fd"].map(OsText::from).to_vec();
+        let id = sandbox.start_probe(&Command { argv, environment: Vec::new() }, streams(None), false).unwrap();
+        let outcome = sandbox.wait(id).unwrap();
+        let said = facts(&outcome.stdout.kept).unwrap();
+        let status = String::from_utf8_lossy(&said[0].found).into_owned();
+        for line in ["NoNewPrivs:\t1", "Seccomp:\t2", "CapEff:\t0000000000000000", "Name:\t"] {
+            assert!(status.contains(line), "{line}: {status}");
+        }
+        assert_eq!((said[1].errno, outcome.end), (2, DONE));
+        assert_eq!(String::from_utf8_lossy(&said[2].found).lines().count(), 3, "descriptors: {said:?}");
     });
 }
 

@@ -8,7 +8,9 @@
 extern crate alloc;
 
 mod blueprint;
+mod fact;
 mod messages;
 
 pub use blueprint::{Act, Blueprint, Instruction, Mount, Setting, Veil};
+pub use fact::Fact;
 pub use messages::{CONTROL_FD, Execution, Failed, Order, Report, decode, encode};

@@ -26,7 +26,7 @@ pub enum Order {
     Build,
     /// Give up what building needed; from now on commands may come.
     Confine,
-    /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin.
+    /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin; the program last, where it is sent.
     Execute {
         /// Named by the supervisor.
         id: u32,
@@ -96,7 +96,9 @@ fn error_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Er
 /// A command as init needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
-    /// What is executed: the first of these paths that is there.
+    /// Whether what is executed is sent along, the last of the descriptors: our own probe, which is on no path of the sandbox.
+    pub is_sent: bool,
+    /// What is executed otherwise: the first of these paths that is there.
     pub candidates: Vec<Vec<u8>>,
     /// Arguments, the program's name first.
     pub argv: Vec<Vec<u8>>,

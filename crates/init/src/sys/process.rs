@@ -56,13 +56,28 @@ pub(crate) fn exit_now(status: i32) -> ! {
     }
 }
 
+/// A NULL-terminated array, valid for as long as `strings`.
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|s| s.as_ptr()).chain([null()]).collect()
+}
+
 /// Runs the program at `path`; returns only if that failed.
 pub(crate) fn execve(path: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
-    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> { strings.iter().map(|s| s.as_ptr()).chain([null()]).collect() };
     let (argv, environment) = (pointers(argv), pointers(environment));
     // SAFETY: `path`, and the strings of both NULL-terminated arrays, are NUL-terminated and outlive the call.
     let done =
         unsafe { syscall(libc::SYS_execve, [path.as_ptr() as usize, argv.as_ptr() as usize, environment.as_ptr() as usize, 0, 0, 0]) };
+    done.err().unwrap_or(Errno::IO)
+}
+
+/// Runs the program that a descriptor stands for; returns only if that failed.
+pub(crate) fn execute_file(program: BorrowedFd<'_>, argv: &[CString], environment: &[CString]) -> Errno {
+    let (argv, environment, path) = (pointers(argv), pointers(environment), c"".as_ptr() as usize);
+    let flags = libc::AT_EMPTY_PATH as usize;
+    // SAFETY: an empty path with AT_EMPTY_PATH means the descriptor itself; the strings of both NULL-terminated arrays outlive the call.
+    let done = unsafe {
+        syscall(libc::SYS_execveat, [program.as_raw_fd() as usize, path, argv.as_ptr() as usize, environment.as_ptr() as usize, flags, 0])
+    };
     done.err().unwrap_or(Errno::IO)
 }
 

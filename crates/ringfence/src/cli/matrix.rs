@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, 
 }
 
 /// What keeps a profile from running.
-fn missing(profile: &Profile) -> Option<String> {
+pub(super) fn missing(profile: &Profile) -> Option<String> {
     match profile.bound.execution {
         Execution::None => Some("something to execute in: it has tools only".to_owned()),
         Execution::Commands => missing_in_this_version(&profile.bound),

@@ -1,6 +1,7 @@
 //! The command line: one file a command. This one matches and calls.
 
 mod artifact;
+mod audit;
 mod completions;
 mod doctor;
 mod evidence;
@@ -42,6 +43,8 @@ enum Command {
     Run(Box<run::RunArguments>),
     /// Print the capability matrix: what each profile may do
     Matrix(matrix::MatrixArguments),
+    /// Measure from inside what a profile allows, beside what it declares
+    Audit(audit::AuditArguments),
     /// List, show or check profiles
     Profile(profile::ProfileArguments),
     /// List, show or verify the records of runs
@@ -97,6 +100,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     match arguments.command {
         Command::Run(arguments) => run::run(&context, *arguments),
         Command::Matrix(arguments) => matrix::run(&context, &arguments),
+        Command::Audit(arguments) => audit::run(&context, &arguments),
         Command::Profile(arguments) => profile::run(&context, &arguments),
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),

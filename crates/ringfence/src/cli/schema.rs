@@ -1,7 +1,7 @@
 //! `ringfence schema`: the JSON Schema of each format that people or programs read and write.
 
 use clap::{Args, ValueEnum};
-use ringfence_control::RunReport;
+use ringfence_control::{Audit, RunReport};
 use ringfence_policy::{RawBound, RawSettings};
 
 use super::out::{self, Failure};
@@ -14,6 +14,8 @@ pub(crate) enum Format {
     Settings,
     /// What `run --json` prints
     Report,
+    /// What `audit --format json` prints
+    Audit,
 }
 
 /// Arguments of `schema`.
@@ -29,6 +31,7 @@ pub(crate) fn run(arguments: &SchemaArguments) -> Result<u8, Failure> {
         Format::Profile => schemars::schema_for!(RawBound),
         Format::Settings => schemars::schema_for!(RawSettings),
         Format::Report => schemars::schema_for!(RunReport),
+        Format::Audit => schemars::schema_for!(Audit),
     };
     out::print_json(&schema)?;
     Ok(0)
