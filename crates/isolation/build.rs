@@ -2,7 +2,6 @@
 //! library carries in its data.
 
 #![expect(clippy::disallowed_methods, reason = "a build script starts a compiler, and hears from cargo by the environment")]
-#![allow(clippy::disallowed_methods, reason = "a build script starts the compiler and reads what cargo tells it")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
