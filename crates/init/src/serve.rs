@@ -16,25 +16,30 @@ use crate::{confine, sys, view};
 
 /// The whole life of init.
 pub(crate) fn run(control: &OwnedFd) -> Result<(), Failure> {
-    let Some((blueprint, sources)) = next_build(control)? else { return Ok(()) };
+    let Some((is_to_be_filled, blueprint, sources)) = next_build(control)? else { return Ok(()) };
     let clock = Clock::start(blueprint.wall_ms);
     let handles = view::perform(&blueprint, sources)?;
-    send(control, &Report::Built, &handles.iter().map(AsFd::as_fd).collect::<Vec<_>>()).at("report")?;
-    drop(handles);
+    let report_built = || send(control, &Report::Built, &handles.iter().map(AsFd::as_fd).collect::<Vec<_>>()).at("report");
+    if is_to_be_filled {
+        report_built()?;
+        let Some((Order::Confine, _)) = receive(control, RecvFlags::empty()).at("wait for an order")? else { return Ok(()) };
+    }
     let program = Program::prepare(&blueprint)?;
-    let Some((Order::Confine, _)) = receive(control, RecvFlags::empty()).at("wait for an order")? else { return Ok(()) };
     confine::confine(&blueprint)?;
-    drop(blueprint);
+    if !is_to_be_filled {
+        report_built()?;
+    }
     send(control, &Report::Confined, &[]).at("report")?;
-    Server { control, program, clock, running: Vec::new(), last: None, is_ending: false }.serve()
+    drop((blueprint, handles));
+    Server { control, program, clock, running: Vec::new(), last: None, ended: None }.serve()
 }
 
-fn next_build(control: &OwnedFd) -> Result<Option<(Blueprint, Vec<OwnedFd>)>, Failure> {
+fn next_build(control: &OwnedFd) -> Result<Option<(bool, Blueprint, Vec<OwnedFd>)>, Failure> {
     match receive(control, RecvFlags::empty()).at("wait for the plan")? {
-        Some((Order::Build, mut descriptors)) if !descriptors.is_empty() => {
+        Some((Order::Build { is_to_be_filled }, mut descriptors)) if !descriptors.is_empty() => {
             let bytes = read_all(descriptors.remove(0)).at("read the plan")?;
             let blueprint = decode(&bytes).ok_or(Errno::BADMSG).at("read the plan")?;
-            Ok(Some((blueprint, descriptors)))
+            Ok(Some((is_to_be_filled, blueprint, descriptors)))
         }
         Some(_) => Err(Errno::PROTO).at("wait for the plan"),
         None => Ok(None),
@@ -49,8 +54,8 @@ struct Server<'a> {
     running: Vec<(Pid, u32)>,
     /// The command with which the sandbox ends.
     last: Option<u32>,
-    /// It has ended, and everything else was killed.
-    is_ending: bool,
+    /// Its name and its end; everything else was killed then.
+    ended: Option<(u32, i32)>,
 }
 
 impl Server<'_> {
@@ -68,9 +73,8 @@ impl Server<'_> {
             }
             if has_child {
                 drain(&child_ended);
-                if self.reap()? {
-                    let (cpu_us, memory_peak_bytes) = sys::process::used_by_children().at("count what was used")?;
-                    return self.report(&Report::Empty { cpu_us, memory_peak_bytes });
+                if let Some((id, status)) = self.reap()? {
+                    return self.leave(id, status);
                 }
             }
             if has_order && !self.obey()? {
@@ -104,13 +108,13 @@ impl Server<'_> {
     }
 
     /// Waits for every ended child, ours and orphans, and reports the commands among them. Once the last command has ended all others are killed;
-    /// true when init is alone after that.
-    fn reap(&mut self) -> Result<bool, Failure> {
+    /// its end is handed out when init is alone after that.
+    fn reap(&mut self) -> Result<Option<(u32, i32)>, Failure> {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => self.note_end(pid, status.as_raw())?,
-                Ok(None) => return Ok(false),
-                Err(Errno::CHILD) => return Ok(self.is_ending),
+                Ok(None) => return Ok(None),
+                Err(Errno::CHILD) => return Ok(self.ended),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno).at("wait for a child"),
             }
@@ -120,15 +124,21 @@ impl Server<'_> {
     fn note_end(&mut self, pid: Pid, status: i32) -> Result<(), Failure> {
         let Some(at) = self.running.iter().position(|(running, _)| *running == pid) else { return Ok(()) };
         let (_, id) = self.running.swap_remove(at);
-        self.report(&Report::Ended { id, status })?;
-        if self.last == Some(id) {
-            self.is_ending = true;
-            // ESRCH: it was the only one.
-            sys::process::kill_all_others()
-                .or_else(|errno| if errno == Errno::SRCH { Ok(()) } else { Err(errno) })
-                .at("end the sandbox")?;
+        if self.last != Some(id) {
+            return self.report(&Report::Ended { id, status });
         }
-        Ok(())
+        self.ended = Some((id, status));
+        match sys::process::kill_all_others() {
+            Ok(()) | Err(Errno::SRCH) => Ok(()), // it was the only one
+            Err(errno) => Err(errno).at("end the sandbox"),
+        }
+    }
+
+    /// The last words: how the last command ended, and that nothing else is left.
+    fn leave(&self, id: u32, status: i32) -> Result<(), Failure> {
+        let (cpu_us, memory_peak_bytes) = sys::process::used_by_children().at("count what was used")?;
+        self.report(&Report::Ended { id, status })?;
+        self.report(&Report::Empty { cpu_us, memory_peak_bytes })
     }
 }
 

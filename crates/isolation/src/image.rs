@@ -53,7 +53,7 @@ impl HostImage {
     /// Finds the kept root below `folder`, or makes it.
     pub fn prepare(folder: &Path) -> io::Result<Self> {
         let trees = trees();
-        let kept = folder.join(format!("host-{}", &key(&trees)?[..32]));
+        let kept = folder.join(format!("host-{}", &key(&trees)[..32]));
         let digest = match fs::read_to_string(kept.join("digest")) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 make(folder, &kept, &trees)?;
@@ -82,10 +82,12 @@ fn trees() -> Vec<(String, PathBuf)> {
 }
 
 /// Names the state of the host that the root depends on: cheap to compute at each run.
-fn key(trees: &[(String, PathBuf)]) -> io::Result<String> {
+fn key(trees: &[(String, PathBuf)]) -> String {
     let mut digest = Sha256::new();
     digest.update(FORMAT);
-    let copied = copied_names()?.into_iter().map(|name| Path::new("/etc").join(name));
+    // Names that a `*` stands for come and go with the folder's own time.
+    let exact = COPIED.iter().filter(|pattern| !pattern.ends_with('*')).map(|name| Path::new("/etc").join(name));
+    let copied = exact.chain([PathBuf::from("/etc")]);
     let others = PACKAGE_DATABASES.iter().chain(&[OS_RELEASE]).map(PathBuf::from).chain(trees.iter().map(|(_, path)| path.clone()));
     for path in copied.chain(others) {
         digest.update(path.as_os_str().as_encoded_bytes());
@@ -94,7 +96,7 @@ fn key(trees: &[(String, PathBuf)]) -> io::Result<String> {
             state.iter().for_each(|number| digest.update(number.to_le_bytes()));
         }
     }
-    Ok(hex(&digest.finalize()))
+    hex(&digest.finalize())
 }
 
 const OS_RELEASE: &str = "/usr/lib/os-release";

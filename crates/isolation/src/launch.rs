@@ -232,7 +232,7 @@ fn unexpected(report: &Report) -> SetupError {
     SetupError { step: "hear from init".into(), cause: format!("it said {report:?}"), hint: None }
 }
 
-/// Sends the plan. With nothing to copy, the next order already waits for init.
+/// Sends the plan.
 fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let sources = match plan.identity {
         Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
@@ -241,11 +241,12 @@ fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    match send(launched.control.as_fd(), &Order::Build, &descriptors) {
+    let is_to_be_filled = copies(plan).next().is_some();
+    match send(launched.control.as_fd(), &Order::Build { is_to_be_filled }, &descriptors) {
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
         Err(errno) => Err(errno).at(|| "send the plan".into())?,
     }
-    if copies(plan).next().is_none() { confine(launched) } else { Ok(()) }
+    Ok(())
 }
 
 fn confine(launched: &Launched) -> Result<(), StepError> {

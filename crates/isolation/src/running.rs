@@ -9,6 +9,10 @@ use crate::output::{Budget, Capture, is_fault};
 use crate::sandbox::End;
 use crate::stdin::StdinPump;
 
+/// Bytes of one read, and reads of one turn: a megabyte.
+const READ: usize = 16 << 10;
+const READS: usize = 64;
+
 /// One command of a sandbox.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
@@ -44,10 +48,10 @@ impl Running<'_> {
 
     /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
     fn read_pipes(&mut self) {
-        let mut buffer = [0u8; 64 << 10];
+        let mut buffer = [0u8; READ];
         for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
             // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
-            for _ in 0..16 {
+            for _ in 0..READS {
                 let Some(open) = pipe.as_ref().filter(|_| capture.has_room()) else { break };
                 match rustix::io::read(open, &mut buffer) {
                     Ok(0) => *pipe = None,

@@ -74,7 +74,6 @@ impl Journal {
         let path = folder.join(EVENTS_FILE);
         let events = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).at("make", &path)?;
         let work = home.work().join(run.as_str());
-        reserve(&folder)?;
         Ok(Self {
             run: run.clone(),
             folder,
@@ -114,8 +113,9 @@ impl Journal {
         self.events.sync_data().at("flush", &self.folder.join(EVENTS_FILE))
     }
 
-    /// Accepts the run: what was written so far is durable, and so is the place where it stands.
+    /// Accepts the run: there is room for its end, what was written so far is durable, and so is the place where it stands.
     pub fn accept(&self) -> Result<(), StoreError> {
+        reserve(&self.folder)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
         flush_all(&[(&self.events, &self.folder.join(EVENTS_FILE)), (&open(&self.folder)?, &self.folder), (&open(runs)?, runs)])
     }

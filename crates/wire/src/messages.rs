@@ -23,7 +23,11 @@ pub enum Order {
         ids: Option<(u32, u32)>,
     },
     /// Build the sandbox: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
-    Build,
+    Build {
+        /// Whether the supervisor fills what was built, before it orders to [`Confine`](Self::Confine). Otherwise init goes on by itself, and both
+        /// reports come at the end: each one wakes the supervisor.
+        is_to_be_filled: bool,
+    },
     /// Give up what building needed; from now on commands may come.
     Confine,
     /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin; the program last, where it is sent.
@@ -56,7 +60,7 @@ pub enum Report {
         /// Why.
         failed: Failed,
     },
-    /// A command ended.
+    /// A command ended. Of the last one this is said once every other process is dead.
     Ended {
         /// Which.
         id: u32,

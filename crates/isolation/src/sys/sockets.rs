@@ -13,7 +13,7 @@ use rustix::net::{
 /// The most descriptors in one message.
 pub(crate) const MOST_DESCRIPTORS: usize = 64;
 /// The most bytes in one message.
-pub(crate) const MOST_BYTES: usize = 16 << 10;
+const MOST_BYTES: usize = 1024;
 
 /// What was received: bytes, and the descriptors that came with them.
 pub(crate) type Message = (Vec<u8>, Vec<OwnedFd>);
@@ -32,7 +32,7 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8], descriptors: &[Borrowed
 pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Message>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut bytes = vec![0; MOST_BYTES];
+    let mut bytes = [0; MOST_BYTES];
     let flags = flags | RecvFlags::CMSG_CLOEXEC;
     let received = rustix::io::retry_on_intr(|| recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags))?;
     let descriptors: Vec<OwnedFd> = control
@@ -46,6 +46,5 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option
     if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(Errno::MSGSIZE);
     }
-    bytes.truncate(received.bytes);
-    Ok((received.bytes > 0).then_some((bytes, descriptors)))
+    Ok((received.bytes > 0).then(|| (bytes[..received.bytes].to_vec(), descriptors)))
 }
