@@ -1,9 +1,11 @@
 //! Before there is an init: joins the cgroups, makes the namespaces and init in them.
 
-use ringfence_wire::{Order, Report};
+use ringfence_wire::{Maps, Order, Report};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
+use rustix::path::DecInt;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::confine::set;
@@ -11,6 +13,7 @@ use crate::failure::{At, Failure};
 use crate::links::{receive, send};
 use crate::sys;
 use crate::sys::process::Close;
+use crate::view::write_all;
 
 /// How readily the kernel's memory killer takes the sandbox before anything else of the host (the highest is 1000). Inherited by all inside.
 const OOM_SCORE: &[u8] = b"800";
@@ -18,7 +21,7 @@ const OOM_SCORE: &[u8] = b"800";
 /// True in init, false in the process that made it or when the supervisor is gone.
 pub(crate) fn run(control: &OwnedFd) -> Result<bool, Failure> {
     prepare()?;
-    let Some((Order::Begin { is_born_in_group }, groups)) = receive(control, RecvFlags::empty()).at("wait for the begin")? else {
+    let Some((Order::Begin { is_born_in_group, maps }, groups)) = receive(control, RecvFlags::empty()).at("wait for the begin")? else {
         return Ok(false);
     };
     let born_in = if is_born_in_group {
@@ -27,14 +30,18 @@ pub(crate) fn run(control: &OwnedFd) -> Result<bool, Failure> {
         join(&groups)?;
         None
     };
+    let (go, going) = pipe_with(PipeFlags::CLOEXEC).at("make a pipe")?;
     match sys::process::fork_into_namespaces(born_in.map(AsFd::as_fd)).at("make namespaces")? {
         Some((pid, descriptor)) => {
-            send(control, &Report::Born { pid: pid.as_raw_nonzero().get() }, &[descriptor.as_fd()]).at("report")?;
+            let pid = pid.as_raw_nonzero().get();
+            write_maps(pid, &maps).at("write the id maps")?;
+            write_all(&going, b"!").at("start init")?;
+            send(control, &Report::Born { pid }, &[descriptor.as_fd()]).at("report")?;
             Ok(false)
         }
         None => {
-            drop(groups);
-            take_ids(control)
+            drop((groups, going));
+            take_ids(&go, maps.ids)
         }
     }
 }
@@ -56,9 +63,21 @@ fn join(groups: &[OwnedFd]) -> Result<(), Failure> {
     groups.iter().try_for_each(|tasks| rustix::io::write(tasks, b"0").map(drop)).at("put the sandbox into its cgroup")
 }
 
-/// Once the maps are written this process is somebody, and nobody can look into it any more.
-fn take_ids(control: &OwnedFd) -> Result<bool, Failure> {
-    let Some((Order::Mapped { ids }, _)) = receive(control, RecvFlags::empty()).at("wait for the id maps")? else { return Ok(false) };
+fn write_maps(pid: i32, maps: &Maps) -> Result<(), Errno> {
+    let pid = DecInt::new(pid);
+    let write = |name: &str, value: &str| set([b"/proc/", pid.as_bytes(), b"/", name.as_bytes()].concat().as_slice(), value.as_bytes());
+    if !maps.may_set_groups {
+        write("setgroups", "deny")?;
+    }
+    write("uid_map", &maps.users)?;
+    write("gid_map", &maps.groups)
+}
+
+/// Once the maps are written this process is somebody, and nobody can look into it any more. False if they never are.
+fn take_ids(go: &OwnedFd, ids: Option<(u32, u32)>) -> Result<bool, Failure> {
+    if rustix::io::retry_on_intr(|| rustix::io::read(go, &mut [0u8; 1])).at("wait for the id maps")? == 0 {
+        return Ok(false);
+    }
     if let Some((uid, gid)) = ids {
         sys::process::take_ids(uid, gid).at("take ids")?;
     }

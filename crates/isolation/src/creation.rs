@@ -27,19 +27,18 @@ pub struct EmptySandbox {
 impl EmptySandbox {
     /// Begins to make one, which goes on by itself. `run` names its cgroup.
     pub fn begin(run: &str, cgroups: &Cgroups, limits: &GroupLimits, lease: IdentityLease) -> Result<Self, SetupError> {
-        Ok(Self { launching: launch(run, cgroups, limits)?, lease })
+        Ok(Self { launching: launch(run, cgroups, limits, lease.identity)?, lease })
     }
 
-    /// Gives init a plan, by which it builds by itself from here on. `born` is told init and the cgroup's folders before any command can
+    /// Gives init a plan, by which it builds by itself from here on. `record` is told init and the cgroup's folders before any command can
     /// run.
     pub fn build<'p, 'a>(
         self,
         creation: Creation<'p, 'a>,
-        born: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>,
+        record: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>,
     ) -> Result<Rising<'p, 'a>, SetupError> {
         let started_at = Instant::now();
-        let mut launched = self.launching.born()?;
-        launched.begin(creation.plan, born)?;
+        let launched = self.launching.begin(creation.plan, record)?;
         Ok(Rising { creation, lease: self.lease, started_at, launched })
     }
 }

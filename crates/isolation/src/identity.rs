@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
+use ringfence_wire::Maps;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, getegid, geteuid, waitpid};
@@ -81,18 +82,14 @@ pub(crate) fn write_maps(pid: Pid, users: &[IdLine], groups: &[IdLine], may_set_
     write(&format!("{folder}/gid_map"), &lines(groups))
 }
 
-/// Writes the maps that an identity asks for.
-pub(crate) fn write_identity(pid: Pid, identity: Identity) -> Result<(), Errno> {
+/// The maps that an identity asks for, as init writes them. As root init is user 0 of its namespace; as an ordinary user it is the agent.
+pub(crate) fn maps(identity: Identity) -> Maps {
+    let line = |inside, outside, count| lines(&[IdLine { inside, outside, count }]);
     match identity {
         Identity::Range { first } => {
-            let all = [IdLine { inside: 0, outside: first, count: RANGE }];
-            write_maps(pid, &all, &all, true)
+            Maps { users: line(0, first, RANGE), groups: line(0, first, RANGE), may_set_groups: true, ids: Some((0, 0)) }
         }
-        Identity::Single { uid, gid } => {
-            let user = [IdLine { inside: AGENT, outside: uid, count: 1 }];
-            let group = [IdLine { inside: AGENT, outside: gid, count: 1 }];
-            write_maps(pid, &user, &group, false)
-        }
+        Identity::Single { uid, gid } => Maps { users: line(AGENT, uid, 1), groups: line(AGENT, gid, 1), may_set_groups: false, ids: None },
     }
 }
 

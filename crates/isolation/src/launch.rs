@@ -16,7 +16,7 @@ use crate::blueprint::blueprint;
 use crate::cgroup::{Cgroups, Group, GroupUsage};
 use crate::compile::Veil;
 use crate::control::{INIT_NAME, borrow_all, in_words, receive, send, socket_pair, to_memory_file};
-use crate::identity::write_identity;
+use crate::identity::maps;
 use crate::init_program::init_program;
 use crate::plan::{GroupLimits, Identity, Plan, Step};
 use crate::step::{AtStep, StepError};
@@ -68,7 +68,7 @@ fn hint_for(error: &StepError) -> Option<String> {
 }
 
 /// Is told the process id of init and the folders of its cgroup.
-pub(crate) type Born<'a> = dyn FnMut(Pid, &[PathBuf]) -> std::io::Result<()> + 'a;
+pub(crate) type Record<'a> = dyn FnMut(Pid, &[PathBuf]) -> std::io::Result<()> + 'a;
 
 /// A sandbox whose init waits for commands.
 #[derive(Debug)]
@@ -93,9 +93,9 @@ pub(crate) struct Launching {
 
 /// Starts the embedded program, which makes init and goes on by itself. The call costs the same however much memory this process has, and may come
 /// from any thread.
-pub(crate) fn launch(run: &str, cgroups: &Cgroups, limits: &GroupLimits) -> Result<Launching, SetupError> {
+pub(crate) fn launch(run: &str, cgroups: &Cgroups, limits: &GroupLimits, identity: Identity) -> Result<Launching, SetupError> {
     let group = cgroups.create(run, limits).at(|| "make the run's cgroup".into())?;
-    let begun = start_maker(group.as_ref());
+    let begun = start_maker(group.as_ref(), identity);
     match (begun, group) {
         (Ok((control, maker)), group) => Ok(Launching { control, maker, group, is_heard: false }),
         (Err(error), Some(group)) => {
@@ -106,12 +106,13 @@ pub(crate) fn launch(run: &str, cgroups: &Cgroups, limits: &GroupLimits) -> Resu
     }
 }
 
-fn start_maker(group: Option<&Group>) -> Result<(OwnedFd, Child), StepError> {
+fn start_maker(group: Option<&Group>, identity: Identity) -> Result<(OwnedFd, Child), StepError> {
     let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
     let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
     let maker = execute(inner).at(|| "execute init (is /proc mounted?)".into())?;
     let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
-    send(control.as_fd(), &Order::Begin { is_born_in_group: entry.is_born_in }, &groups).at(|| "begin".into())?;
+    let order = Order::Begin { is_born_in_group: entry.is_born_in, maps: maps(identity) };
+    send(control.as_fd(), &order, &groups).at(|| "begin".into())?;
     Ok((control, maker))
 }
 
@@ -122,8 +123,18 @@ fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
 }
 
 impl Launching {
+    /// Gives init the plan, by which it builds while the caller goes on. `record` is told the pid and the cgroup's folders meanwhile.
+    pub(crate) fn begin(self, plan: &Plan, record: &mut Record<'_>) -> Result<Launched, SetupError> {
+        hand_over(self.control.as_fd(), plan)?;
+        let mut launched = self.born()?;
+        let folders = launched.group.as_ref().map_or(&[][..], |group| &group.folders);
+        let recorded = record(launched.pid, folders).at(|| "record the sandbox".into());
+        launched.or_end(recorded.map_err(SetupError::from))?;
+        Ok(launched)
+    }
+
     /// Waits until init is there.
-    pub(crate) fn born(mut self) -> Result<Launched, SetupError> {
+    fn born(mut self) -> Result<Launched, SetupError> {
         let (report, mut descriptors) = self.hear()?;
         match (report, descriptors.pop()) {
             (Report::Born { pid }, Some(pidfd)) => {
@@ -187,22 +198,6 @@ impl Launched {
         group.remove().at(|| "remove the run's cgroup".into())?;
         Ok(Some(usage))
     }
-}
-
-impl Launched {
-    /// Gives init its ids and the plan; it builds while the caller goes on. `born` is told the pid and the cgroup's folders meanwhile.
-    pub(crate) fn begin(&mut self, plan: &Plan, born: &mut Born<'_>) -> Result<(), SetupError> {
-        let begun = self.give_ids(plan.identity).and_then(|()| hand_over(self, plan));
-        let folders = self.group.as_ref().map_or(&[][..], |group| &group.folders);
-        let recorded = begun.and_then(|()| born(self.pid, folders).at(|| "record the sandbox".into()));
-        self.or_end(recorded.map_err(SetupError::from))
-    }
-
-    fn give_ids(&self, identity: Identity) -> Result<(), StepError> {
-        let ids = matches!(identity, Identity::Range { .. }).then_some((0, 0));
-        write_identity(self.pid, identity).at(|| "write the id maps".into())?;
-        send(self.control.as_fd(), &Order::Mapped { ids }, &[]).at(|| "start init".into())
-    }
 
     /// Waits until init stands confined.
     pub(crate) fn stand(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
@@ -233,7 +228,7 @@ fn unexpected(report: &Report) -> SetupError {
 }
 
 /// Sends the plan.
-fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
+fn hand_over(control: BorrowedFd<'_>, plan: &Plan) -> Result<(), StepError> {
     let sources = match plan.identity {
         Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
         Identity::Single { .. } => Vec::new(),
@@ -242,7 +237,7 @@ fn hand_over(launched: &Launched, plan: &Plan) -> Result<(), StepError> {
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
     let is_to_be_filled = copies(plan).next().is_some();
-    match send(launched.control.as_fd(), &Order::Build { is_to_be_filled }, &descriptors) {
+    match send(control, &Order::Build { is_to_be_filled }, &descriptors) {
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
         Err(errno) => Err(errno).at(|| "send the plan".into())?,
     }

@@ -1,6 +1,7 @@
 //! Orders and reports.
 
 use alloc::borrow::Cow;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -16,11 +17,8 @@ pub enum Order {
     Begin {
         /// Which of the two.
         is_born_in_group: bool,
-    },
-    /// The id maps are written.
-    Mapped {
-        /// Ids to take, where there are any but the caller's own.
-        ids: Option<(u32, u32)>,
+        /// Who init is.
+        maps: Maps,
     },
     /// Build the sandbox: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
     Build {
@@ -37,6 +35,19 @@ pub enum Order {
         /// Whether the sandbox ends with it: then init kills what is left, waits for all of it, reports, and ends.
         is_last: bool,
     },
+}
+
+/// How ids in the new user namespace stand for ids of the host, as user_namespaces(7) has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maps {
+    /// Lines of `uid_map`.
+    pub users: String,
+    /// Lines of `gid_map`.
+    pub groups: String,
+    /// Whether groups can be set inside.
+    pub may_set_groups: bool,
+    /// Ids that init takes, where it is not somebody by the maps alone.
+    pub ids: Option<(u32, u32)>,
 }
 
 /// From init to the supervisor.

@@ -21,3 +21,15 @@ extern "C" fn begin() -> ! {
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     exit_now(101)
 }
+
+/// Named by code of the compiler's own libraries, which was made for programs that unwind. Nothing here does: a panic ends the program.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() -> ! {
+    exit_now(102)
+}
+
+/// As above.
+#[unsafe(no_mangle)]
+extern "C" fn _Unwind_Resume() -> ! {
+    exit_now(102)
+}
