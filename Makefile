@@ -1,7 +1,7 @@
 # What a developer does with ringfence. `make demo` and `make test` do their own set-up on a fresh Debian machine with Rust, as root or as an
 # ordinary user; only installing missing system packages needs root, and says so.
 
-.PHONY: demo test check docs deny guest fuzz soak help
+.PHONY: demo test check docs deny guest fuzz soak bench help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: +##' Makefile | sed 's/: *##/\t/'
@@ -17,7 +17,9 @@ test:            ## every test: real kernel, real tools, as root also as an ordi
 check:           ## format, lints, documents, dependency edges
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	cargo fmt --manifest-path crates/init/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --manifest-path crates/init/Cargo.toml --target-dir target/init --release -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	cargo test -p ringfence --test edges
 
@@ -44,3 +46,7 @@ soak:            ## the tests that repeat, in full: 200 kills, every full disk, 
 	RINGFENCE_KILLS=200 RINGFENCE_FULL=100 RINGFENCE_RACES=50 RINGFENCE_EDITS=1000 \
 		cargo test -p ringfence --test it -- --nocapture kills:: full:: race:: edits::
 	RINGFENCE_SOAK=10000 cargo test -p ringfence --test soak
+
+bench:           ## how long a run takes beside bubblewrap and others, one at a time and many at once (BENCH_ROUNDS)
+	@scripts/setup.sh python3 cc bubblewrap
+	cargo bench --quiet -p ringfence --bench fence

@@ -21,6 +21,7 @@ for tool in "$@"; do
             in_image git git; in_image gcc gcc; in_image make make; in_image curl curl; in_image node nodejs; in_image rg ripgrep
             in_image sqlite3 sqlite3; in_image javac default-jdk-headless ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
+        bubblewrap) need bwrap bubblewrap ;;
         cargo-deny) ;;
         qemu)
             need qemu-system-x86_64 qemu-system-x86; need busybox busybox-static; need cpio cpio

@@ -3,6 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use ringfence_isolation::{Host, HostImage, Step, lease_identity};
+
+use crate::ready::default_plan;
 use crate::{Places, binary};
 
 /// Somebody who can run a program.
@@ -15,8 +18,8 @@ pub(crate) struct Contestant {
     pub(crate) home: Option<PathBuf>,
 }
 
-/// The peer to which ratios are given.
-pub(crate) const PEER: &str = "bubblewrap";
+/// The peer to which ratios are given: told to show what a run of ringfence sees, mount by mount.
+pub(crate) const PEER: &str = "bubblewrap, same view";
 /// What any of them does at least.
 pub(crate) const BARE: &str = "fork+exec";
 
@@ -24,12 +27,14 @@ pub(crate) const BARE: &str = "fork+exec";
 pub(crate) fn all(places: &Places, program: &[&str]) -> Vec<Contestant> {
     let home = |folder: &tempfile::TempDir| Some(folder.path().join("home"));
     let ringfence = [binary().to_str().unwrap(), "run", "--quiet", "--"].map(str::to_owned).to_vec();
+    let same = on_path("bwrap").then(|| (PEER, same_view(places.memory.path()), None));
     let peer = |name, words: &str| on_path(words.split(' ').next()?).then(|| (name, words.split(' ').map(str::to_owned).collect(), None));
     [
         Some((BARE, Vec::new(), None)),
         Some(("ringfence", ringfence.clone(), home(&places.memory))),
         Some(("ringfence, home on disk", ringfence, home(&places.disk))),
-        peer(PEER, BUBBLEWRAP),
+        same,
+        peer("bubblewrap, plain view", BUBBLEWRAP),
         peer("unshare", "unshare --user --map-root-user --mount --pid --net --ipc --uts --cgroup --fork --mount-proc --"),
         peer("nsjail", "nsjail -Q -Mo --chroot / --"),
         container("runc", places),
@@ -52,6 +57,34 @@ pub(crate) fn all(places: &Places, program: &[&str]) -> Vec<Contestant> {
 const BUBBLEWRAP: &str = "bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --ro-bind /usr /usr --symlink usr/bin /bin \
     --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/sbin /sbin --ro-bind /etc /etc --proc /proc --dev /dev --tmpfs /tmp \
     --tmpfs /workspace --chdir /workspace --clearenv --setenv PATH /usr/bin:/bin --hostname sandbox --";
+
+/// The root and the covered files of the default profile's plan.
+fn same_view(folder: &Path) -> Vec<String> {
+    let image = HostImage::prepare(&folder.join("images")).unwrap();
+    let plan = default_plan(&Host::look(), &image, lease_identity().unwrap().identity);
+    let mut words: Vec<String> = "bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --clearenv --hostname sandbox"
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
+    add(&["--ro-bind", image.root.to_str().unwrap(), "/"]);
+    for (name, path) in &image.trees {
+        add(&["--ro-bind", path.to_str().unwrap(), &format!("/{name}")]);
+    }
+    add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace"]);
+    for step in &plan.steps {
+        if let Step::Mask { at } = step
+            && Path::new(at.trim_start_matches("root")).exists()
+        {
+            add(&["--ro-bind", "/dev/null", at.trim_start_matches("root")]);
+        }
+    }
+    for (name, value) in &plan.environment {
+        add(&["--setenv", name, value]);
+    }
+    add(&["--"]);
+    words
+}
 
 fn on_path(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|path| {

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_isolation::{
-    Capture, Command as Inside, Creation, EmptySandbox, Host, HostImage, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
+    Capture, Command as Inside, Creation, EmptySandbox, Host, HostImage, Identity, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
     lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
@@ -17,37 +17,42 @@ const IDLE: usize = 200;
 
 /// Measures both.
 pub(crate) fn run(folder: &Path, rounds: usize) {
-    let text = shipped().iter().find(|s| s.name == "data-analysis").unwrap().text;
-    let capabilities = Profile::parse("data-analysis", text).unwrap().bound;
     let (host, image) = (Host::look(), HostImage::prepare(&folder.join("images")).unwrap());
     println!("## /bin/true in a sandbox that stands ready, {rounds} rounds\n");
-    exec(&mut make(&host, &image, &capabilities, 0), rounds);
+    exec(&mut make(&host, &image, 0), rounds);
     println!("## {IDLE} idle sandboxes\n");
-    let standing: Vec<Sandbox<'_>> = (0..IDLE).map(|number| make(&host, &image, &capabilities, number)).collect();
-    let inits: Vec<i32> = standing.iter().map(|sandbox| sandbox.init().as_raw_nonzero().get()).collect();
-    let private: Vec<u64> = inits.iter().map(|pid| private_kib(*pid)).collect();
-    println!(
-        "private memory of each init: {} KiB in the mean, {} KiB at most\n",
-        private.iter().sum::<u64>() / IDLE as u64,
-        private.iter().max().unwrap()
-    );
+    let standing: Vec<Sandbox<'_>> = (0..IDLE).map(|number| make(&host, &image, number)).collect();
+    let private: Vec<u64> = standing.iter().map(|sandbox| private_kib(sandbox.init().as_raw_nonzero().get())).collect();
+    let (mean, most) = (private.iter().sum::<u64>() / IDLE as u64, private.iter().max().unwrap());
+    println!("private memory of each, its init: {mean} KiB in the mean, {most} KiB at most\n");
 }
 
-fn make(host: &Host, image: &HostImage, capabilities: &Capabilities, number: usize) -> Sandbox<'static> {
-    let lease = lease_identity().unwrap();
-    let plan: Plan = compile(&SandboxSpec {
-        capabilities,
+/// What the default profile grants.
+fn granted() -> Capabilities {
+    let text = shipped().iter().find(|s| s.name == "data-analysis").unwrap().text;
+    Profile::parse("data-analysis", text).unwrap().bound
+}
+
+/// The plan of a run of the default profile without inputs.
+pub(crate) fn default_plan(host: &Host, image: &HostImage, identity: Identity) -> Plan {
+    compile(&SandboxSpec {
+        capabilities: &granted(),
         cgroups: &host.cgroups,
-        identity: lease.identity,
+        identity,
         image,
         inputs: None,
         input_folders: Vec::new(),
         project: None,
         has_writable_union: host.has_writable_union(),
-    });
+    })
+}
+
+fn make(host: &Host, image: &HostImage, number: usize) -> Sandbox<'static> {
+    let lease = lease_identity().unwrap();
+    let plan = default_plan(host, image, lease.identity);
     let run = format!("bench-{}-{number}", std::process::id());
     let empty = EmptySandbox::begin(&run, &host.cgroups, &plan.group_limits, lease).unwrap();
-    let creation = Creation { plan: &plan, limits: &capabilities.limits, memory_grade: host.memory_grade(), cancel: None };
+    let creation = Creation { plan: &plan, limits: &granted().limits, memory_grade: host.memory_grade(), cancel: None };
     empty.build(creation, &mut |_, _| Ok(())).unwrap().stand().unwrap()
 }
 
