@@ -21,14 +21,18 @@ fn main() {
     }
 }
 
+/// Settings of the build that called us.
+const FOR_US: &[&str] = &["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"];
+
 /// In a target folder of its own, so that the two cargos do not wait for each other, and without the flags and wrappers that are meant for us.
 fn build(manifest: &Path, folder: &Path, target: &str) {
     let mut cargo = Command::new(var("CARGO"));
     cargo.args(["build", "--quiet", "--release", "--locked", "--manifest-path"]).arg(manifest);
     cargo.arg("--target-dir").arg(folder).args(["--target", target]);
-    for name in ["CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "CARGO_PROFILE_RELEASE_LTO"] {
+    let is_for_us = |name: &str| name.starts_with("CARGO_PROFILE_") || FOR_US.contains(&name);
+    std::env::vars().map(|(name, _)| name).filter(|name| is_for_us(name)).for_each(|name| {
         cargo.env_remove(name);
-    }
+    });
     match cargo.status() {
         Ok(status) if status.success() => {}
         outcome => panic!("the init of sandboxes could not be built from {}: {outcome:?}", manifest.display()),

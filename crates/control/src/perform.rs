@@ -43,13 +43,6 @@ impl From<StoreError> for Halt {
     }
 }
 
-impl From<SetupError> for Halt {
-    fn from(error: SetupError) -> Self {
-        let hint = error.hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-        Self::Ended(RunEnd::Failed { step: error.step, cause: Some(format!("{}{hint}", error.cause)) })
-    }
-}
-
 /// Ends the run at a step that failed.
 fn failed_at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Halt {
     move |error| Halt::Ended(RunEnd::Failed { step: step.to_owned(), cause: Some(error.into().to_string()) })
@@ -95,10 +88,27 @@ impl Performance<'_> {
         let work = self.journal.work().to_owned();
         let views = self.views(&work, lease.identity, attachments.progress)?;
         let plan = self.plan(&views, lease.identity)?;
-        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease)?;
+        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
+        let empty = empty.map_err(|error| self.no_sandbox(error))?;
         let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
         Ok((end, remains))
+    }
+
+    /// What a sandbox that could not be made means for the run.
+    fn no_sandbox(&mut self, error: SetupError) -> Halt {
+        let SetupError { step, cause, hint, is_out_of_time, left } = error;
+        self.report.warning = left.map(|left| format!("what run {} left cannot be removed yet: {left}", self.report.run));
+        if self.stop.is_asked() {
+            return Halt::Ended(self.stop.end(self.report));
+        }
+        if is_out_of_time {
+            let end = End::Limit { limit: LimitKey::Wall };
+            self.report.exit_status = ending::exit_status(&end);
+            return Halt::Ended(ending::of(&end));
+        }
+        let hint = hint.map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        Halt::Ended(RunEnd::Failed { step, cause: Some(format!("{cause}{hint}")) })
     }
 
     fn views(&mut self, work: &Path, identity: Identity, progress: &mut dyn Progress) -> Result<Views, Halt> {
@@ -140,13 +150,11 @@ impl Performance<'_> {
     ) -> Result<(RunEnd, Remains), Halt> {
         let limits = &self.grant.capabilities.limits;
         let creation = Creation { plan, limits, memory_grade: self.runner.host.memory_grade(), cancel };
-        let rising = empty.build(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)))?;
+        let rising = empty.build(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)));
+        let rising = rising.map_err(|error| self.no_sandbox(error))?;
         // While init builds, the run becomes durable: nothing of the program starts before.
         self.journal.accept()?;
-        let mut sandbox = match rising.stand() {
-            Err(_) if self.stop.is_asked() => return Err(Halt::Ended(self.stop.end(self.report))),
-            stood => stood?,
-        };
+        let mut sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
         self.journal.append(Event::SandboxCreated {})?;
         let environment = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
         let command = Command { argv: self.request.command.clone(), environment };

@@ -78,7 +78,8 @@ impl Runner {
         (report.end, report.evidence) = (end, sealed.statement.to_string());
         // The mark goes last: while it is there a sweep knows what may be left.
         match remains.map_or(Ok(()), Remains::close) {
-            Ok(()) => sealed.leave()?,
+            Ok(()) if report.warning.is_none() => sealed.leave()?,
+            Ok(()) => {}
             Err(error) => report.warning = Some(format!("run {run} has ended, but what it left cannot be removed yet: {error}")),
         }
         Ok(report)

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::path::DecInt;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior, setsid};
 
 use crate::confine::set;
 use crate::failure::{At, Failure};
@@ -50,7 +50,11 @@ pub(crate) fn run(control: &OwnedFd) -> Result<bool, Failure> {
 fn prepare() -> Result<(), Failure> {
     sys::process::close_from(3, Close::Now).at("close descriptors")?;
     sys::signals::reset_all().at("reset signals")?;
-    set("/proc/self/oom_score_adj", OOM_SCORE).at("set the memory killer's score")?;
+    sys::process::be_plain_linux().at("reset the personality")?;
+    match set("/proc/self/oom_score_adj", OOM_SCORE) {
+        Ok(()) | Err(Errno::ACCESS) => {} // it is higher already, and may not be lowered
+        Err(errno) => return Err(errno).at("set the memory killer's score"),
+    }
     // Where the host hands crashes to a program of its own, no limit holds: what it gets then has no memory in it.
     match set("/proc/self/coredump_filter", b"0") {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -78,6 +82,8 @@ fn take_ids(go: &OwnedFd, ids: Option<(u32, u32)>) -> Result<bool, Failure> {
     if rustix::io::retry_on_intr(|| rustix::io::read(go, &mut [0u8; 1])).at("wait for the id maps")? == 0 {
         return Ok(false);
     }
+    // What is said to the caller's session or group is not for the sandbox.
+    setsid().at("start a session")?;
     if let Some((uid, gid)) = ids {
         sys::process::take_ids(uid, gid).at("take ids")?;
     }

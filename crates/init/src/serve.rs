@@ -100,7 +100,7 @@ impl Server<'_> {
         match self.program.start(&execution, &descriptors, &|heard| self.clock.wait_for(heard, self.control)) {
             Ok(pid) => {
                 self.running.push((pid, id));
-                self.last = is_last.then_some(id);
+                self.last = self.last.or(is_last.then_some(id));
             }
             Err(failed) => self.report(&Report::NotStarted { id, failed })?,
         }

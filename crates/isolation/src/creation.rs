@@ -38,7 +38,7 @@ impl EmptySandbox {
         record: &mut dyn FnMut(Pid, &[PathBuf]) -> io::Result<()>,
     ) -> Result<Rising<'p, 'a>, SetupError> {
         let started_at = Instant::now();
-        let launched = self.launching.begin(creation.plan, record)?;
+        let launched = self.launching.begin(creation.plan, creation.cancel, record)?;
         Ok(Rising { creation, lease: self.lease, started_at, launched })
     }
 }

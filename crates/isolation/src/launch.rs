@@ -33,12 +33,28 @@ pub struct SetupError {
     pub cause: String,
     /// What would help, where that is known.
     pub hint: Option<String>,
+    /// Whether the wall limit of the run was met meanwhile.
+    pub is_out_of_time: bool,
+    /// What could not be taken away again: the run's mark must stay, so that a sweep finds it.
+    pub left: Option<String>,
+}
+
+impl SetupError {
+    fn new(step: &str, cause: String) -> Self {
+        Self { step: step.to_owned(), cause, hint: None, is_out_of_time: false, left: None }
+    }
+
+    /// The same, with what was not taken away.
+    fn leaving(self, removed: Result<(), SetupError>) -> Self {
+        let left = removed.err().map(|error| error.to_string());
+        Self { left: self.left.or(left), ..self }
+    }
 }
 
 impl From<StepError> for SetupError {
     fn from(error: StepError) -> Self {
         let hint = hint_for(&error);
-        Self { step: error.step, cause: std::io::Error::from(error.errno).to_string(), hint }
+        Self { step: error.step, cause: std::io::Error::from(error.errno).to_string(), hint, is_out_of_time: false, left: None }
     }
 }
 
@@ -82,101 +98,115 @@ pub(crate) struct Launched {
     is_over: bool,
 }
 
-/// An init that is being born: in its cgroup and in new namespaces, with nothing built.
+/// An init that is being born: in its cgroup and in new namespaces, with nothing built. Its maker makes it, and ends.
 #[derive(Debug)]
 pub(crate) struct Launching {
-    control: OwnedFd,
+    /// The socket; let go of when everything is to end.
+    control: Option<OwnedFd>,
     maker: Child,
     group: Option<Group>,
-    is_heard: bool,
 }
 
 /// Starts the embedded program, which makes init and goes on by itself. The call costs the same however much memory this process has, and may come
 /// from any thread.
 pub(crate) fn launch(run: &str, cgroups: &Cgroups, limits: &GroupLimits, identity: Identity) -> Result<Launching, SetupError> {
     let group = cgroups.create(run, limits).at(|| "make the run's cgroup".into())?;
-    let begun = start_maker(group.as_ref(), identity);
-    match (begun, group) {
-        (Ok((control, maker)), group) => Ok(Launching { control, maker, group, is_heard: false }),
-        (Err(error), Some(group)) => {
-            group.remove().at(|| "remove the run's cgroup".into())?;
-            Err(error.into())
+    match start_maker() {
+        Ok((control, maker)) => {
+            let launching = Launching { control: Some(control), maker, group };
+            match launching.order_to_begin(identity) {
+                Ok(()) => Ok(launching),
+                Err(error) => Err(launching.undo(error.into())),
+            }
         }
-        (Err(error), None) => Err(error.into()),
+        Err(error) => Err(SetupError::from(error).leaving(group.map_or(Ok(()), |group| remove(&group)))),
     }
 }
 
-fn start_maker(group: Option<&Group>, identity: Identity) -> Result<(OwnedFd, Child), StepError> {
+fn start_maker() -> Result<(OwnedFd, Child), StepError> {
     let (control, inner) = socket_pair().at(|| "make a socket pair".into())?;
-    let entry = group.map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
-    let maker = execute(inner).at(|| "execute init (is /proc mounted?)".into())?;
-    let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
-    let order = Order::Begin { is_born_in_group: entry.is_born_in, maps: maps(identity) };
-    send(control.as_fd(), &order, &groups).at(|| "begin".into())?;
+    let program = init_program().at(|| "make the init program".into())?;
+    let maker = execute(program, inner).at(|| "execute init (is /proc mounted?)".into())?;
     Ok((control, maker))
 }
 
+/// In a process group of its own: what is said to the caller's group, such as by Ctrl-C, is for the supervisor to act upon.
 #[expect(clippy::disallowed_methods, reason = "the one program that the engine starts: its own")]
-fn execute(control: OwnedFd) -> Result<Child, std::io::Error> {
-    let program = format!("/proc/self/fd/{}", init_program()?.as_raw_fd());
-    Command::new(program).arg0(INIT_NAME).env_clear().stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+fn execute(program: BorrowedFd<'_>, control: OwnedFd) -> Result<Child, std::io::Error> {
+    let mut command = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()));
+    command.arg0(INIT_NAME).env_clear().process_group(0);
+    command.stdin(control).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+fn remove(group: &Group) -> Result<(), SetupError> {
+    Ok(group.remove().at(|| "remove the run's cgroup".into())?)
 }
 
 impl Launching {
+    fn socket(&self) -> Result<BorrowedFd<'_>, StepError> {
+        self.control.as_ref().map(AsFd::as_fd).ok_or(Errno::PIPE).at(|| "speak to init".into())
+    }
+
+    fn order_to_begin(&self, identity: Identity) -> Result<(), StepError> {
+        let entry = self.group.as_ref().map(Group::entry).transpose().at(|| "open the run's cgroup".into())?.unwrap_or_default();
+        let groups: Vec<BorrowedFd<'_>> = entry.files.iter().map(AsFd::as_fd).collect();
+        let order = Order::Begin { is_born_in_group: entry.is_born_in, maps: maps(identity) };
+        send(self.socket()?, &order, &groups).at(|| "begin".into())
+    }
+
     /// Gives init the plan, by which it builds while the caller goes on. `record` is told the pid and the cgroup's folders meanwhile.
-    pub(crate) fn begin(self, plan: &Plan, record: &mut Record<'_>) -> Result<Launched, SetupError> {
-        hand_over(self.control.as_fd(), plan)?;
-        let mut launched = self.born()?;
+    pub(crate) fn begin(mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>, record: &mut Record<'_>) -> Result<Launched, SetupError> {
+        let mut launched = match self.hand_over_and_hear(plan, cancel) {
+            Ok(launched) => launched,
+            Err(error) => return Err(self.undo(error)),
+        };
         let folders = launched.group.as_ref().map_or(&[][..], |group| &group.folders);
         let recorded = record(launched.pid, folders).at(|| "record the sandbox".into());
         launched.or_end(recorded.map_err(SetupError::from))?;
         Ok(launched)
     }
 
-    /// Waits until init is there.
-    fn born(mut self) -> Result<Launched, SetupError> {
-        let (report, mut descriptors) = self.hear()?;
-        match (report, descriptors.pop()) {
-            (Report::Born { pid }, Some(pidfd)) => {
+    /// The first report is the maker's. It has then ended, and no longer counts as a process of the group.
+    fn hand_over_and_hear(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<Launched, SetupError> {
+        hand_over(self.socket()?, plan)?;
+        Patience::of(plan, cancel).wait(self.socket()?)?;
+        let heard = receive(self.socket()?, RecvFlags::empty()).and_then(|heard| heard.ok_or(Errno::PIPE));
+        match heard.at(|| "hear from init".into())? {
+            (Report::Born { pid }, mut descriptors) => {
+                wait_for_maker(&mut self.maker);
                 let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).at(|| "hear from init".into())?;
-                let control = self.control.try_clone().at(|| "keep the socket".into())?;
+                let pidfd = descriptors.pop().ok_or(Errno::BADF).at(|| "hear from init".into())?;
+                let control = self.control.take().ok_or(Errno::PIPE).at(|| "speak to init".into())?;
                 Ok(Launched { control, pid, pidfd, group: self.group.take(), handles: Vec::new(), is_over: false })
             }
-            (Report::Failed(failed), _) => {
-                Err(StepError { step: failed.act.into_owned(), errno: Errno::from_raw_os_error(failed.errno) }.into())
-            }
+            (Report::Failed(failed), _) => Err(in_words(failed, plan).into()),
             (other, _) => Err(unexpected(&other)),
         }
     }
 
-    /// The first report. The process that sends it has then ended, and no longer counts as one of the group.
-    fn hear(&mut self) -> Result<(Report, Vec<OwnedFd>), StepError> {
-        self.is_heard = true;
-        let heard = receive(self.control.as_fd(), RecvFlags::empty());
-        // A caller that ignores SIGCHLD leaves no child to wait for.
-        self.maker.wait().map(drop).unwrap_or_default();
-        heard.and_then(|heard| heard.ok_or(Errno::PIPE)).at(|| "hear from init".into())
+    /// Takes away again what was made. Where there is an init it ends once the socket is gone.
+    fn undo(mut self, error: SetupError) -> SetupError {
+        error.leaving(self.end())
     }
 
-    /// Takes away again what was made.
-    fn undo(&mut self) {
-        if !self.is_heard
-            && let Ok((Report::Born { .. }, descriptors)) = self.hear()
-        {
-            descriptors.iter().for_each(|pidfd| pidfd_send_signal(pidfd, Signal::KILL).unwrap_or_default());
-            descriptors.iter().for_each(wait_for);
-        }
-        if let Some(group) = self.group.take() {
-            // On the way out of another error, which is the one to tell; a sweep finds a group that stays.
-            group.remove().unwrap_or_default();
-        }
+    fn end(&mut self) -> Result<(), SetupError> {
+        self.control = None;
+        self.maker.kill().unwrap_or_default(); // it has ended already, or does not stop
+        wait_for_maker(&mut self.maker);
+        self.group.take().map_or(Ok(()), |group| remove(&group))
     }
 }
 
 impl Drop for Launching {
     fn drop(&mut self) {
-        self.undo();
+        // On the way out of another error, which is the one to tell.
+        self.end().unwrap_or_default();
     }
+}
+
+fn wait_for_maker(maker: &mut Child) {
+    // A caller that ignores SIGCHLD leaves no child to wait for.
+    maker.wait().map(drop).unwrap_or_default();
 }
 
 /// Waits until a process is gone.
@@ -209,7 +239,7 @@ impl Launched {
     fn or_end(&mut self, done: Result<(), SetupError>) -> Result<(), SetupError> {
         match done {
             Ok(()) => Ok(()),
-            Err(error) => self.end().and(Err(error)),
+            Err(error) => Err(error.leaving(self.end().map(drop))),
         }
     }
 }
@@ -224,7 +254,7 @@ impl Drop for Launched {
 }
 
 fn unexpected(report: &Report) -> SetupError {
-    SetupError { step: "hear from init".into(), cause: format!("it said {report:?}"), hint: None }
+    SetupError::new("hear from init", format!("it said {report:?}"))
 }
 
 /// Sends the plan.
@@ -256,7 +286,7 @@ fn copies(plan: &Plan) -> impl Iterator<Item = &Step> {
 }
 
 fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
-    let patience = Patience { ends_at: Instant::now() + Duration::from_millis(plan.wall_ms), cancel };
+    let patience = Patience::of(plan, cancel);
     launched.handles = expect_report(launched.control.as_fd(), &patience, plan, &Report::Built)?;
     if copies(plan).next().is_some() {
         copies(plan).try_for_each(|copy| fill(&launched.handles, copy, plan))?;
@@ -268,7 +298,7 @@ fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -
 /// Copies a project into the workspace: the view where no writable union can be had.
 fn fill(handles: &[OwnedFd], copy: &Step, plan: &Plan) -> Result<(), SetupError> {
     let Step::Copy { source, hidden, replaced, .. } = copy else { return Ok(()) };
-    let failed = |cause: String| SetupError { step: copy.to_string(), cause, hint: None };
+    let failed = |cause: String| SetupError::new(&copy.to_string(), cause);
     let (Some(source), Some(workspace)) = (plan.sources.get(*source), handles.first()) else { return Err(failed("no source".into())) };
     let left_out = hidden.iter().chain(replaced.iter().map(|(path, _)| path)).cloned().collect();
     let to = PathBuf::from(format!("/proc/self/fd/{}", workspace.as_raw_fd()));
@@ -286,15 +316,19 @@ struct Patience<'a> {
     cancel: Option<BorrowedFd<'a>>,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    fn of(plan: &Plan, cancel: Option<BorrowedFd<'a>>) -> Self {
+        Self { ends_at: Instant::now() + Duration::from_millis(plan.wall_ms), cancel }
+    }
+
     fn wait(&self, control: BorrowedFd<'_>) -> Result<(), SetupError> {
-        let gave_up = |cause: &str| SetupError { step: "build the sandbox".into(), cause: cause.into(), hint: None };
+        let gave_up = |cause: &str| SetupError::new("build the sandbox", cause.into());
         let left = self.ends_at.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let mut waiting = vec![PollFd::from_borrowed_fd(control, PollFlags::IN)];
         waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
         match rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&left))).at(|| "hear from init".into())? {
-            0 => Err(gave_up("it took longer than the wall limit of the run")),
+            0 => Err(SetupError { is_out_of_time: true, ..gave_up("it took longer than the wall limit of the run") }),
             _ if waiting.get(1).is_some_and(|cancel| !cancel.revents().is_empty()) => Err(gave_up("interrupted")),
             _ => Ok(()),
         }
@@ -307,6 +341,6 @@ fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, plan: &Plan, 
         Some((report, descriptors)) if report == *wanted => Ok(descriptors),
         Some((Report::Failed(failed), _)) => Err(in_words(failed, plan).into()),
         Some((other, _)) => Err(unexpected(&other)),
-        None => Err(SetupError { step: "hear from init".into(), cause: "it ended".into(), hint: None }),
+        None => Err(SetupError::new("hear from init", "it ended".into())),
     }
 }

@@ -81,10 +81,13 @@ impl Meter {
         }
     }
 
-    /// Takes what init says at the end: where nothing else counts, short lives would be missed.
+    /// Takes what init says at the end: lives that were too short for a look would be missed. Its number for memory also counts pages of files, so it
+    /// stands only where there is no other.
     pub(crate) fn hear(&mut self, cpu: Duration, memory_peak_bytes: u64) {
         self.used.cpu = self.used.cpu.max(cpu);
-        self.used.memory_peak_bytes = self.used.memory_peak_bytes.max(memory_peak_bytes);
+        if self.is_memory_watched && self.used.memory_peak_bytes == 0 {
+            self.used.memory_peak_bytes = memory_peak_bytes;
+        }
     }
 
     /// Takes what the kernel counted; answers with `memory` if it had to kill for want of it.

@@ -193,7 +193,7 @@ impl<'a> Sandbox<'a> {
     ) -> Result<u32, Errno> {
         let id = self.next_id;
         self.next_id += 1;
-        self.last = is_last.then_some(id);
+        self.last = self.last.or(is_last.then_some(id));
         let (pump, stdin) = streams.stdin.map(StdinPump::from).transpose()?.unzip();
         let (read_out, write_out) = pipe_with(PipeFlags::CLOEXEC)?;
         let (read_err, write_err) = pipe_with(PipeFlags::CLOEXEC)?;

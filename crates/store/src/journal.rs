@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringfence_evidence::{
-    ArtifactRecord, Chain, Digest, EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain, verify,
+    ArtifactRecord, Chain, Digest, EVENTS_FILE, Envelope, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain, verify,
 };
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -117,7 +117,9 @@ impl Journal {
     pub fn accept(&self) -> Result<(), StoreError> {
         reserve(&self.folder)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
-        flush_all(&[(&self.events, &self.folder.join(EVENTS_FILE)), (&open(&self.folder)?, &self.folder), (&open(runs)?, runs)])
+        let live = self.live_path.parent().unwrap_or(&self.live_path);
+        let folders = [(open(&self.folder)?, self.folder.as_path()), (open(runs)?, runs), (open(live)?, live)];
+        flush_all(&with(&folders, (&self.events, &self.folder.join(EVENTS_FILE))))
     }
 
     /// Replaces what a sweep needs to know.
@@ -140,8 +142,10 @@ impl Journal {
         let seal = Seal { run: self.run.to_string(), events: self.chain.length(), end: end.clone(), version: version.to_owned() };
         let signed = Statement::of(self.text.as_bytes(), &self.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
-        let statement = place_whole(&path, &signed, 0o600)?;
-        flush_all(&[(&self.events, &self.folder.join(EVENTS_FILE)), (&statement, &path), (&open(&self.folder)?, &self.folder)])?;
+        let placed = place_whole(&path, &signed, 0o600)?;
+        let runs = self.folder.parent().unwrap_or(&self.folder);
+        let others = [(placed, path.as_path()), (open(&self.folder)?, self.folder.as_path()), (open(runs)?, runs)];
+        flush_all(&with(&others, (&self.events, &self.folder.join(EVENTS_FILE))))?;
         Ok(Sealed { statement: Digest::of(&signed), live_path: self.live_path, work: self.work, _live: self.live })
     }
 
@@ -154,18 +158,33 @@ fn open(folder: &Path) -> Result<File, StoreError> {
     File::open(folder).at("open", folder)
 }
 
+/// A file and its path, for what is to be told of it.
+type Named<'a> = (&'a File, &'a Path);
+
+fn with<'a>(others: &'a [(File, &'a Path)], last: Named<'a>) -> Vec<Named<'a>> {
+    others.iter().map(|(file, path)| (file, *path)).chain([last]).collect()
+}
+
 /// Makes files durable together: waits that overlap share one turn of the disk. On a memory file system there is nothing to wait for.
-fn flush_all(files: &[(&File, &Path)]) -> Result<(), StoreError> {
+fn flush_all(files: &[Named<'_>]) -> Result<(), StoreError> {
     const TMPFS_MAGIC: i128 = 0x0102_1994;
     if files.iter().all(|(file, _)| rustix::fs::fstatfs(file).is_ok_and(|fs| i128::from(fs.f_type) == TMPFS_MAGIC)) {
         return Ok(());
     }
-    let flush = |(file, path): &(&File, &Path)| file.sync_all().at("flush", path);
+    let flush = |(file, path): &Named<'_>| file.sync_all().at("flush", path);
     let Some((last, others)) = files.split_last() else { return Ok(()) };
     std::thread::scope(|scope| {
-        let waiting: Vec<_> = others.iter().map(|file| scope.spawn(move || flush(file))).collect();
+        // Where no thread can be had, the waits follow each other.
+        let begun = others.iter().map(|file| (file, std::thread::Builder::new().spawn_scoped(scope, move || flush(file))));
+        let begun: Vec<_> = begun.collect();
         let done = flush(last);
-        waiting.into_iter().fold(done, |done, other| done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+        begun.into_iter().fold(done, |done, (file, thread)| {
+            let other = match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(_) => flush(file),
+            };
+            done.and(other)
+        })
     })
 }
 
@@ -266,6 +285,21 @@ impl Orphan {
         fs::rename(&self.live_path, &aside).at("put aside", &self.live_path)
     }
 
+    /// True if the record is sealed, and durable then. A statement that a power cut left incomplete is taken away; one that is whole and does not fit
+    /// the events is for a person to look at.
+    fn is_sealed(&self, folder: &Path, key: &SigningKey) -> Result<bool, StoreError> {
+        let (events, path) = (folder.join(EVENTS_FILE), folder.join(STATEMENT_FILE));
+        let Ok(statement) = fs::read(&path) else { return Ok(false) };
+        if serde_json::from_slice::<Envelope>(&statement).is_err() {
+            return fs::remove_file(&path).at("remove", &path).map(|()| false);
+        }
+        let bytes = fs::read(&events).at("read", &events)?;
+        verify(&bytes, &statement, &key.public()).map_err(|e| StoreError::Record { run: self.run.to_string(), cause: e.to_string() })?;
+        let files = [(open(&events)?, events.as_path()), (open(&path)?, path.as_path())];
+        flush_all(&with(&files, (&open(folder)?, folder)))?;
+        Ok(true)
+    }
+
     /// Ends the record: sealed as failed, or removed if it was never accepted. Its private folder goes.
     pub fn settle(&self, home: &Home, end: &RunEnd, key: &SigningKey, version: &str) -> Result<(), StoreError> {
         let folder = home.runs().join(self.run.as_str());
@@ -276,7 +310,7 @@ impl Orphan {
         let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         sweep_drafts(&folder)?;
         release(&folder)?;
-        let is_sealed = is_whole(&folder, key)?;
+        let is_sealed = self.is_sealed(&folder, key)?;
         if is_sealed || whole == 0 {
             remove_tree(&work)?;
             if !is_sealed {
@@ -307,19 +341,6 @@ impl Orphan {
             Some(Event::RunEnded { end }) => journal.sign(end, key, version)?.leave(),
             _ => journal.seal(end, key, version)?.leave(),
         }
-    }
-}
-
-/// True if a record is sealed. A statement that a power cut left incomplete, or without the events that it speaks of, is taken away.
-fn is_whole(folder: &Path, key: &SigningKey) -> Result<bool, StoreError> {
-    let statement = folder.join(STATEMENT_FILE);
-    if !statement.exists() {
-        return Ok(false);
-    }
-    let read = |name: &str| fs::read(folder.join(name)).at("read", &folder.join(name));
-    match verify(&read(EVENTS_FILE)?, &read(STATEMENT_FILE)?, &key.public()) {
-        Ok(_) => Ok(true),
-        Err(_) => fs::remove_file(&statement).at("remove", &statement).map(|()| false),
     }
 }
 

@@ -121,6 +121,12 @@ pub(crate) fn set_limit(limit: u32, value: u64) -> Result<(), Errno> {
     unsafe { syscall(libc::SYS_prlimit64, [0, limit as usize, value.as_ptr() as usize, 0, 0, 0]) }.map(drop)
 }
 
+/// Takes back what the caller may have asked of the kernel for its programs, such as addresses without randomness: personality(2).
+pub(crate) fn be_plain_linux() -> Result<(), Errno> {
+    // SAFETY: a plain integer.
+    unsafe { syscall(libc::SYS_personality, [0; 6]) }.map(drop)
+}
+
 /// Kills every other process of this namespace.
 pub(crate) fn kill_all_others() -> Result<(), Errno> {
     // SAFETY: plain integers; -1 means every process that can be signalled, except init.
