@@ -17,8 +17,8 @@ for applet in $(busybox --list | grep -vx busybox); do ln -sf busybox "$root/usr
 ln -sf ../bin/busybox "$root/usr/sbin/modprobe"
 rm -f "$root/usr/bin/sh" && cp /usr/bin/bash "$root/usr/bin/bash" && ln -s bash "$root/usr/bin/sh"
 strip -o "$root/usr/bin/ringfence" "$binary"
-for program in "$binary" /usr/bin/bash; do
-    ldd "$program" | grep -o '/[^ ]*' | while read -r library; do cp -Ln "$library" "$root/usr/lib/x86_64-linux-gnu/"; done
+for program in "$binary" /usr/bin/bash; do # a static one names no library
+    (ldd "$program" || true) | (grep -o '/[^ ]*' || true) | while read -r library; do cp -Ln "$library" "$root/usr/lib/x86_64-linux-gnu/"; done
 done
 cp -L /lib64/ld-linux-x86-64.so.2 "$root/usr/lib64/"
 cp "/lib/modules/$version/kernel/fs/overlayfs/overlay.ko" "$root/usr/lib/"
