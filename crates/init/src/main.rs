@@ -12,6 +12,7 @@ extern crate alloc;
 mod begin;
 mod command;
 mod confine;
+mod copy;
 mod failure;
 mod links;
 mod serve;

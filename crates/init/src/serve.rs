@@ -16,30 +16,22 @@ use crate::{confine, sys, view};
 
 /// The whole life of init.
 pub(crate) fn run(control: &OwnedFd) -> Result<(), Failure> {
-    let Some((is_to_be_filled, blueprint, sources)) = next_build(control)? else { return Ok(()) };
+    let Some((blueprint, sources)) = next_build(control)? else { return Ok(()) };
     let clock = Clock::start(blueprint.wall_ms);
     let handles = view::perform(&blueprint, sources)?;
-    let report_built = || send(control, &Report::Built, &handles.iter().map(AsFd::as_fd).collect::<Vec<_>>()).at("report");
-    if is_to_be_filled {
-        report_built()?;
-        let Some((Order::Confine, _)) = receive(control, RecvFlags::empty()).at("wait for an order")? else { return Ok(()) };
-    }
     let program = Program::prepare(&blueprint)?;
     confine::confine(&blueprint)?;
-    if !is_to_be_filled {
-        report_built()?;
-    }
-    send(control, &Report::Confined, &[]).at("report")?;
+    send(control, &Report::Standing, &handles.iter().map(AsFd::as_fd).collect::<Vec<_>>()).at("report")?;
     drop((blueprint, handles));
     Server { control, program, clock, running: Vec::new(), last: None, ended: None }.serve()
 }
 
-fn next_build(control: &OwnedFd) -> Result<Option<(bool, Blueprint, Vec<OwnedFd>)>, Failure> {
+fn next_build(control: &OwnedFd) -> Result<Option<(Blueprint, Vec<OwnedFd>)>, Failure> {
     match receive(control, RecvFlags::empty()).at("wait for the plan")? {
-        Some((Order::Build { is_to_be_filled }, mut descriptors)) if !descriptors.is_empty() => {
+        Some((Order::Build, mut descriptors)) if !descriptors.is_empty() => {
             let bytes = read_all(descriptors.remove(0)).at("read the plan")?;
             let blueprint = decode(&bytes).ok_or(Errno::BADMSG).at("read the plan")?;
-            Ok(Some((is_to_be_filled, blueprint, descriptors)))
+            Ok(Some((blueprint, descriptors)))
         }
         Some(_) => Err(Errno::PROTO).at("wait for the plan"),
         None => Ok(None),

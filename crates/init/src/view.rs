@@ -69,6 +69,7 @@ impl View {
             Act::Attach { source, at } => self.attach(*source, at),
             Act::Folder { at, mode, owner } => folder(at, *mode, *owner),
             Act::Mount(new) => mount_new(new),
+            Act::Copy(copy) => crate::copy::perform(copy),
             Act::Veil(veil) => draw(veil),
             Act::Bind { from, to } => mount_bind(from.as_slice(), to.as_slice()),
             Act::Device { from, to, attributes } => device(from, to, *attributes),
@@ -102,7 +103,7 @@ fn folder(at: &[u8], mode: u32, owner: Option<(u32, u32)>) -> Result<(), Errno> 
 }
 
 /// Makes a folder and those above it that are missing.
-fn make_folders(at: &[u8]) -> Result<(), Errno> {
+pub(crate) fn make_folders(at: &[u8]) -> Result<(), Errno> {
     match mkdirat(CWD, at, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(Errno::NOENT) => {

@@ -1,6 +1,6 @@
 //! A plan as init needs it: every word for people becomes paths, flags and numbers as the kernel takes them.
 
-use ringfence_wire::{Act, Blueprint, Mount, Setting};
+use ringfence_wire::{Act, Blueprint, Copy, Mount, Setting};
 use rustix::mount::MountFlags;
 use rustix::thread::CapabilitySet;
 
@@ -53,8 +53,13 @@ fn act(step: &Step, account: &Account) -> Act {
             let options = format!("userxattr,lowerdir={lower},upperdir={upper},workdir={work}");
             new_mount("overlay", at, exec_flag(*executable), &options)
         }
-        // The supervisor fills it, once the view stands.
-        Step::Copy { to, .. } => Act::Folder { at: bytes(to), mode: 0o755, owner: Some(agent) },
+        Step::Copy { from, to, hidden, replaced } => Act::Copy(Copy {
+            from: bytes(from),
+            to: bytes(to),
+            owner: agent,
+            hidden: hidden.iter().map(|path| path.as_bytes().to_vec()).collect(),
+            replaced: replaced.iter().map(|(path, text)| (path.as_bytes().to_vec(), bytes(text))).collect(),
+        }),
         Step::Veil { layer, below, hidden, replaced } => veil(layer, below, hidden, replaced, agent),
         // The scratch file system is mounted with the same answer to "may programs be executed".
         Step::Bind { from, to, .. } => Act::Bind { from: bytes(from), to: bytes(to) },

@@ -147,14 +147,12 @@ impl Draft {
             self.folder("scratch/workspace", 0o755, true);
             return self.bind("scratch/workspace", "root/workspace", executable);
         };
+        self.tree(project.path.clone(), project.owner.clone(), "project");
         let Veil { hidden, replaced } = project.veil.clone();
         if !spec.has_writable_union {
-            let source = self.sources.len();
-            self.sources.push(Source { path: project.path.clone(), owner: None });
-            self.steps.push(Step::Copy { source, to: "scratch/workspace".into(), hidden, replaced });
+            self.steps.push(Step::Copy { from: "project".into(), to: "scratch/workspace".into(), hidden, replaced });
             return self.bind("scratch/workspace", "root/workspace", executable);
         }
-        self.tree(project.path.clone(), project.owner.clone(), "project");
         self.folder("scratch/work", 0o755, true);
         self.steps.push(Step::Veil { layer: "scratch/changes".into(), below: "project".into(), hidden, replaced });
         self.steps.push(Step::View {

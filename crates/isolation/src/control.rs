@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_last_words_of_a_side_that_left_orders_unread_are_heard() {
         let (supervisor, init) = socket_pair().unwrap();
-        send(supervisor.as_fd(), &Order::Confine, &[]).unwrap();
+        send(supervisor.as_fd(), &Order::Build, &[]).unwrap();
         let words = Report::Failed(Failed { act: "take ids".into(), item: None, errno: 1 });
         sockets::send(init.as_fd(), &encode(&words).unwrap(), &[]).unwrap();
         drop(init);

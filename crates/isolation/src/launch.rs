@@ -14,14 +14,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, wai
 
 use crate::blueprint::blueprint;
 use crate::cgroup::{Cgroups, Group, GroupUsage};
-use crate::compile::Veil;
 use crate::control::{INIT_NAME, borrow_all, in_words, receive, send, socket_pair, to_memory_file};
 use crate::identity::maps;
 use crate::init_program::init_program;
-use crate::plan::{GroupLimits, Identity, Plan, Step};
+use crate::plan::{GroupLimits, Identity, Plan};
 use crate::step::{AtStep, StepError};
 use crate::sys::landlock;
-use crate::workspace::copy_tree;
 
 /// Why a sandbox could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -231,8 +229,13 @@ impl Launched {
 
     /// Waits until init stands confined.
     pub(crate) fn stand(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
-        let stood = build(self, plan, cancel);
-        self.or_end(stood)
+        match standing(self.control.as_fd(), plan, cancel) {
+            Ok(handles) => {
+                self.handles = handles;
+                Ok(())
+            }
+            Err(error) => self.or_end(Err(error)),
+        }
     }
 
     /// Takes everything away again if a step has failed.
@@ -266,48 +269,11 @@ fn hand_over(control: BorrowedFd<'_>, plan: &Plan) -> Result<(), StepError> {
     let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));
-    let is_to_be_filled = copies(plan).next().is_some();
-    match send(control, &Order::Build { is_to_be_filled }, &descriptors) {
+    match send(control, &Order::Build, &descriptors) {
         Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // init has ended; what it said before tells why
         Err(errno) => Err(errno).at(|| "send the plan".into())?,
     }
     Ok(())
-}
-
-fn confine(launched: &Launched) -> Result<(), StepError> {
-    match send(launched.control.as_fd(), &Order::Confine, &[]) {
-        Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()), // as above
-        Err(errno) => Err(errno).at(|| "confine the sandbox".into()),
-    }
-}
-
-fn copies(plan: &Plan) -> impl Iterator<Item = &Step> {
-    plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. }))
-}
-
-fn build(launched: &mut Launched, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
-    let patience = Patience::of(plan, cancel);
-    launched.handles = expect_report(launched.control.as_fd(), &patience, plan, &Report::Built)?;
-    if copies(plan).next().is_some() {
-        copies(plan).try_for_each(|copy| fill(&launched.handles, copy, plan))?;
-        confine(launched)?;
-    }
-    expect_report(launched.control.as_fd(), &patience, plan, &Report::Confined).map(drop)
-}
-
-/// Copies a project into the workspace: the view where no writable union can be had.
-fn fill(handles: &[OwnedFd], copy: &Step, plan: &Plan) -> Result<(), SetupError> {
-    let Step::Copy { source, hidden, replaced, .. } = copy else { return Ok(()) };
-    let failed = |cause: String| SetupError::new(&copy.to_string(), cause);
-    let (Some(source), Some(workspace)) = (plan.sources.get(*source), handles.first()) else { return Err(failed("no source".into())) };
-    let left_out = hidden.iter().chain(replaced.iter().map(|(path, _)| path)).cloned().collect();
-    let to = PathBuf::from(format!("/proc/self/fd/{}", workspace.as_raw_fd()));
-    let veil = Veil { hidden: left_out, replaced: Vec::new() };
-    copy_tree(&source.path, &to, &veil, plan.identity, &mut |_| Ok(())).map_err(|e| failed(e.to_string()))?;
-    replaced
-        .iter()
-        .try_for_each(|(path, text)| crate::workspace::write_new(&to.join(path.as_os_str()), text.as_bytes(), plan.identity))
-        .map_err(|e| failed(e.to_string()))
 }
 
 /// How long the building of a sandbox may take: no longer than the run, and until the caller asks to stop.
@@ -335,10 +301,10 @@ impl<'a> Patience<'a> {
     }
 }
 
-fn expect_report(control: BorrowedFd<'_>, patience: &Patience<'_>, plan: &Plan, wanted: &Report) -> Result<Vec<OwnedFd>, SetupError> {
-    patience.wait(control)?;
+fn standing(control: BorrowedFd<'_>, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<Vec<OwnedFd>, SetupError> {
+    Patience::of(plan, cancel).wait(control)?;
     match receive(control, RecvFlags::empty()).at(|| "hear from init".into())? {
-        Some((report, descriptors)) if report == *wanted => Ok(descriptors),
+        Some((Report::Standing, descriptors)) => Ok(descriptors),
         Some((Report::Failed(failed), _)) => Err(in_words(failed, plan).into()),
         Some((other, _)) => Err(unexpected(&other)),
         None => Err(SetupError::new("hear from init", "it ended".into())),

@@ -116,8 +116,8 @@ pub enum Step {
     },
     /// Copy a whole tree: the view where no writable union can be had.
     Copy {
-        /// Index in [`Plan::sources`].
-        source: usize,
+        /// From.
+        from: String,
         /// To.
         to: String,
         /// Paths left out.
@@ -202,7 +202,7 @@ impl fmt::Display for Step {
             Self::View { at, lower, upper, executable, .. } => {
                 write!(f, "writable view {at} of {lower}, changes in {upper}{}", exec_word(*executable))
             }
-            Self::Copy { source, to, hidden, .. } => write!(f, "copy source {source} to {to}, leaving out {} paths", hidden.len()),
+            Self::Copy { from, to, hidden, .. } => write!(f, "copy {from} to {to}, leaving out {} paths", hidden.len()),
             Self::Veil { below, hidden, replaced, .. } => {
                 write!(f, "hide {} paths of {below}, replace {}", hidden.len(), replaced.len())
             }

@@ -346,7 +346,7 @@ impl<'a> Sandbox<'a> {
                 self.meter.hear(Duration::from_micros(cpu_us), memory_peak_bytes);
                 self.is_empty = true;
             }
-            Report::Born { .. } | Report::Built | Report::Confined => {}
+            Report::Born { .. } | Report::Standing => {}
         }
     }
 

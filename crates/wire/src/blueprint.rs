@@ -57,6 +57,8 @@ pub enum Act {
     },
     /// Make a folder, and mount a new file system on it.
     Mount(Mount),
+    /// Copy a whole tree.
+    Copy(Copy),
     /// Fill an overlay's layer.
     Veil(Veil),
     /// Show a folder of the stage elsewhere, with the flags of the mount that it is in.
@@ -117,6 +119,21 @@ pub struct Mount {
     pub options: Bytes,
     /// Options for older kernels.
     pub older_options: Option<Bytes>,
+}
+
+/// What is copied, and what is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copy {
+    /// The folder that is copied.
+    pub from: Bytes,
+    /// The folder that holds the copy.
+    pub to: Bytes,
+    /// Whose the copy is.
+    pub owner: (u32, u32),
+    /// Paths that are left out.
+    pub hidden: Vec<Bytes>,
+    /// Paths and what is in them instead.
+    pub replaced: Vec<(Bytes, Bytes)>,
 }
 
 /// Marks that hide paths of the layer below, and files that take the place of others (overlayfs(5): a mark is a character device 0:0).

@@ -11,6 +11,6 @@ mod blueprint;
 mod fact;
 mod messages;
 
-pub use blueprint::{Act, Blueprint, Instruction, Mount, Setting, Veil};
+pub use blueprint::{Act, Blueprint, Copy, Instruction, Mount, Setting, Veil};
 pub use fact::Fact;
 pub use messages::{CONTROL_FD, Execution, Failed, Maps, Order, Report, decode, encode};

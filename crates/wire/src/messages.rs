@@ -20,14 +20,8 @@ pub enum Order {
         /// Who init is.
         maps: Maps,
     },
-    /// Build the sandbox: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
-    Build {
-        /// Whether the supervisor fills what was built, before it orders to [`Confine`](Self::Confine). Otherwise init goes on by itself, and both
-        /// reports come at the end: each one wakes the supervisor.
-        is_to_be_filled: bool,
-    },
-    /// Give up what building needed; from now on commands may come.
-    Confine,
+    /// Build the sandbox and give up what that needed: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
+    Build,
     /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin; the program last, where it is sent.
     Execute {
         /// Named by the supervisor.
@@ -60,10 +54,8 @@ pub enum Report {
         /// Its id, as the supervisor sees it.
         pid: i32,
     },
-    /// The view stands; with descriptors of the folders that are handed out.
-    Built,
-    /// What building needed is given up.
-    Confined,
+    /// The sandbox stands, confined, and commands may come; with descriptors of the folders that are handed out.
+    Standing,
     /// A command could not be started.
     NotStarted {
         /// Which.
@@ -150,8 +142,8 @@ mod tests {
 
     #[test]
     fn what_follows_a_message_makes_it_none() {
-        let mut bytes = encode(&Report::Built).unwrap_or_default();
-        assert_eq!(decode::<Report>(&bytes), Some(Report::Built));
+        let mut bytes = encode(&Report::Standing).unwrap_or_default();
+        assert_eq!(decode::<Report>(&bytes), Some(Report::Standing));
         bytes.push(0);
         assert_eq!(decode::<Report>(&bytes), None);
     }

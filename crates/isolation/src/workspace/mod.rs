@@ -12,7 +12,6 @@ mod snapshot;
 pub use export::{ArtifactSink, Export, ExportLimits, ExportRefusal, Exported, Stored, collect};
 pub use patch::{PatchRequest, PatchSummary, write_patch};
 pub use scan::{HiddenPath, Scan, ScanError, scan};
-pub(crate) use snapshot::write_new;
 pub use snapshot::{Copied, SnapshotError, copy_file, copy_tree};
 
 /// Is told how far long work is, in the work's own unit, and ends it by an error.

@@ -130,12 +130,6 @@ fn finish(to: &Path, status: &Stat) -> io::Result<()> {
     Ok(utimensat(CWD, to, &Timestamps { last_access: modified, last_modification: modified }, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Writes a small file that was not there, owned by the agent.
-pub(crate) fn write_new(path: &Path, bytes: &[u8], identity: Identity) -> io::Result<()> {
-    File::options().write(true).create_new(true).mode(0o644).open(path)?.write_all(bytes)?;
-    give(path, identity)
-}
-
 /// As root, the copy belongs to the agent's id of this sandbox; otherwise it is the caller's own already.
 fn give(path: &Path, identity: Identity) -> std::io::Result<()> {
     match identity {
