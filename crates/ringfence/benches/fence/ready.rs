@@ -44,6 +44,7 @@ fn make(host: &Host, image: &HostImage, capabilities: &Capabilities, number: usi
         input_folders: Vec::new(),
         project: None,
         has_writable_union: host.has_writable_union(),
+        disk: None,
     });
     let run = format!("bench-{}-{number}", std::process::id());
     let empty = EmptySandbox::begin(&run, &host.cgroups, &plan.group_limits, lease).unwrap();
