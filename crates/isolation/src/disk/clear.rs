@@ -3,10 +3,10 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmodat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmod, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::SHOWN;
@@ -84,9 +84,11 @@ fn lift(folder: &OwnedFd, name: &std::ffi::CStr, root: &OwnedFd, moved: &mut u64
     }
 }
 
-/// It is a folder, looked at before: nothing is followed.
+/// By a descriptor, so that nothing is followed: after a crash the last process of a run may still be dying.
 fn open_to_owner(parent: BorrowedFd<'_>, name: &std::ffi::CStr) -> io::Result<()> {
-    Ok(chmodat(parent, name, Mode::from_raw_mode(0o700), AtFlags::empty())?)
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(parent, name, flags, Mode::empty())?;
+    Ok(chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::from_raw_mode(0o700))?)
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
 //! How much a folder holds that a hostile program writes to: bytes and files, summed by a bounded walk, and by what its processes hold open after
 //! its name was taken away.
 //!
-//! A walk costs what the tree is large; between two of them lies a multiple of what the last one took. Not seen are removed files that are only
-//! mapped, or on their way through a socket; each of them is no larger than the limit.
+//! A walk costs what the tree is large; between two of them lies a multiple of what the last one took, unless the host's file system has lost as much
+//! since as was left of the limit. Not seen are removed files that are only mapped, or on their way through a socket; each of them is no larger than
+//! the limit.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use ringfence_policy::LimitKey;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode, Stat, chmod, open, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RawMode, Stat, chmod, open, openat, statat, statfs};
 use rustix::io::Errno;
 
 use super::Disk;
@@ -20,7 +21,9 @@ use super::Disk;
 /// How many times as long as a walk took is waited before the next one.
 const REST: u32 = 20;
 /// Folders in folders, of which each is held open while what is in it is looked at.
-const DEEPEST: usize = 200;
+const DEEPEST: usize = 100;
+/// How often a program may close a folder again while it is looked at.
+const TRIES: usize = 8;
 
 /// Watches one folder.
 #[derive(Debug)]
@@ -28,20 +31,28 @@ pub(crate) struct Tally {
     folder: PathBuf,
     most_bytes: u64,
     most_files: u64,
-    next: Instant,
+    /// When the next walk is due, and when it may be.
+    due: Instant,
+    may: Instant,
+    /// What the host's file system may lose before a walk is due.
+    least_left: (u64, u64),
 }
 
 /// Why a walk stops early.
 enum Stop {
     /// A limit is passed.
     Over(LimitKey),
-    /// Something is not there any more, or closed: not this walk's to tell.
-    Gone,
+    /// A folder was closed while it was looked at.
+    Closed,
 }
 
-impl From<Errno> for Stop {
-    fn from(_: Errno) -> Self {
-        Self::Gone
+/// What is gone meanwhile is not there to be summed; what cannot be looked at for another reason is not within the limit.
+fn unless_gone<T>(looked: Result<T, Errno>) -> Result<Option<T>, Stop> {
+    match looked {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(None),
+        Err(Errno::ACCESS) => Err(Stop::Closed),
+        Err(_) => Err(Stop::Over(LimitKey::Files)),
     }
 }
 
@@ -51,32 +62,59 @@ impl Tally {
             folder: disk.shown(),
             most_bytes: disk.bytes.saturating_add(disk.own * 4096),
             most_files: disk.files.saturating_add(disk.own),
-            next: Instant::now(),
+            due: Instant::now(),
+            may: Instant::now(),
+            least_left: (0, 0),
         }
     }
 
     /// Looks, if it is time to; answers with a limit that is passed. `members` are the processes of the run.
     pub(crate) fn look(&mut self, members: impl FnOnce() -> Vec<i32>) -> Option<LimitKey> {
-        if Instant::now() < self.next {
+        let begun = Instant::now();
+        let (bytes_left, files_left) = self.left_on_host();
+        let is_urgent = bytes_left < self.least_left.0 || files_left < self.least_left.1;
+        if begun < self.may || begun < self.due && !is_urgent {
             return None;
         }
-        let begun = Instant::now();
-        let over = self.look_now(&members());
-        self.next = Instant::now() + begun.elapsed() * REST + Duration::from_millis(5);
-        over
+        match self.sum(&members()) {
+            Err(over) => Some(over),
+            Ok((bytes, files)) => {
+                let took = begun.elapsed();
+                self.may = Instant::now() + took;
+                self.due = self.may + took * REST + Duration::from_millis(5);
+                self.least_left = (
+                    bytes_left.saturating_sub(self.most_bytes.saturating_sub(bytes)),
+                    files_left.saturating_sub(self.most_files.saturating_sub(files)),
+                );
+                None
+            }
+        }
     }
 
     /// The same at once.
     pub(crate) fn look_now(&self, members: &[i32]) -> Option<LimitKey> {
-        let mut walk = Walk { tally: self, bytes: 0, files: 0, linked: BTreeSet::new() };
-        let walked = open(&self.folder, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        let done = walked.map_err(Stop::from).and_then(|folder| walk.folder(folder, 0)).and_then(|()| walk.removed(members));
-        match done {
-            Err(Stop::Over(limit)) => Some(limit),
-            Ok(()) | Err(Stop::Gone) => None,
+        self.sum(members).err()
+    }
+
+    /// Bytes and files that are used, or the limit that is passed.
+    fn sum(&self, members: &[i32]) -> Result<(u64, u64), LimitKey> {
+        for _ in 0..TRIES {
+            let mut walk = Walk { tally: self, bytes: 0, files: 0, linked: BTreeSet::new() };
+            match walk.all(members) {
+                Ok(()) => return Ok((walk.bytes, walk.files)),
+                Err(Stop::Over(limit)) => return Err(limit),
+                Err(Stop::Closed) => {}
+            }
         }
+        Err(LimitKey::Files)
+    }
+
+    fn left_on_host(&self) -> (u64, u64) {
+        statfs(&self.folder).map_or((u64::MAX, u64::MAX), |fs| (fs.f_bfree.saturating_mul(fs.f_bsize as u64), fs.f_ffree))
     }
 }
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 struct Walk<'a> {
     tally: &'a Tally,
@@ -87,18 +125,25 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    fn all(&mut self, members: &[i32]) -> Result<(), Stop> {
+        if let Some(folder) = unless_gone(open(&self.tally.folder, READ, Mode::empty()))? {
+            self.folder(folder, 0)?;
+        }
+        self.removed(members)
+    }
+
     fn folder(&mut self, folder: OwnedFd, depth: usize) -> Result<(), Stop> {
         if depth > DEEPEST {
             // What cannot be summed is not within the limit.
             return Err(Stop::Over(LimitKey::Files));
         }
-        for entry in Dir::read_from(&folder)? {
-            let Ok(entry) = entry else { break };
+        for entry in unless_gone(Dir::read_from(&folder))?.into_iter().flatten() {
+            let Some(entry) = unless_gone(entry)? else { break };
             let name = entry.file_name();
             if name == c"." || name == c".." {
                 continue;
             }
-            let Ok(status) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Some(status) = unless_gone(statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW))? else { continue };
             self.count(&status)?;
             if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
                 self.below(folder.as_fd(), name, status.st_mode, depth)?;
@@ -110,21 +155,18 @@ impl Walk<'_> {
     /// A folder that its owner has closed is opened for the moment of the look.
     fn below(&mut self, parent: BorrowedFd<'_>, name: &std::ffi::CStr, mode: RawMode, depth: usize) -> Result<(), Stop> {
         const OPEN: RawMode = 0o500;
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (mode, is_closed) = (mode & 0o7777, mode & OPEN != OPEN);
-        let Ok(handle) = openat(parent, name, flags | OFlags::PATH, Mode::empty()) else { return Ok(()) };
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&handle));
-        if is_closed {
-            chmod(path.as_str(), Mode::from_raw_mode(mode | OPEN))?;
+        if !is_closed {
+            let folder = unless_gone(openat(parent, name, READ | OFlags::NOFOLLOW, Mode::empty()))?;
+            return folder.map_or(Ok(()), |folder| self.folder(folder, depth + 1));
         }
-        let looked = match open(path.as_str(), OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(folder) => self.folder(folder, depth + 1),
-            Err(_) => Ok(()), // it has been closed again meanwhile: the next walk
-        };
-        if is_closed {
-            chmod(path.as_str(), Mode::from_raw_mode(mode))?;
-        }
-        looked
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Some(handle) = unless_gone(openat(parent, name, flags, Mode::empty()))? else { return Ok(()) };
+        let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        unless_gone(chmod(path.as_str(), Mode::from_raw_mode(mode | OPEN)))?;
+        let opened = unless_gone(open(path.as_str(), READ, Mode::empty()));
+        let looked = opened.and_then(|folder| folder.map_or(Ok(()), |folder| self.folder(folder, depth + 1)));
+        looked.and(unless_gone(chmod(path.as_str(), Mode::from_raw_mode(mode))).map(drop))
     }
 
     fn count(&mut self, status: &Stat) -> Result<(), Stop> {

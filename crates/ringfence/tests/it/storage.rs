@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::left::{Host, assert_nothing_is_left, names};
+use crate::left::{Host, assert_nothing_is_left, loop_devices_of, names};
 use crate::support::{Place, User, binary, eventually, is_root, outcome, sleepers};
 
 /// One after another: what is left on the host is compared, and loop devices are everybody's.
@@ -175,6 +175,10 @@ fn after_kill_minus_nine_nothing_is_left_of_the_disk() {
         child.wait().unwrap();
         eventually("death of the tree", || sleepers(&mark).is_empty());
         eventually("a host as before", || Host::look() == before);
+        eventually("an end of the loop device without a sweep", || loop_devices_of(&place.home()).is_empty());
+        let work = place.home().join("work");
+        let private: Vec<String> = names(&work).iter().flat_map(|run| names(&work.join(run))).collect();
+        assert!(place.user == User::Ordinary || private.is_empty(), "as root nothing has a name: {private:?}");
         assert_eq!(place.ringfence(&["run", "--quiet", "--", "true"]).stderr, "");
         assert_nothing_is_left(&place.home());
     }
