@@ -134,6 +134,7 @@ impl Performance<'_> {
             input_folders: views.input_folders.clone(),
             project: views.project.clone(),
             has_writable_union: self.runner.host.has_writable_union(),
+            disk: self.runner.disk_place(self.grant, self.journal.work()),
         });
         self.inside.alter(&mut plan);
         record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;

@@ -24,6 +24,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         limits: request.limits.clone(),
         exports: request.exports.clone(),
         tier: request.tier,
+        storage: request.storage,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use ringfence_evidence::{RunEnd, UsageRecord};
 use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remains};
-use ringfence_policy::{Grant, LimitKey};
+use ringfence_policy::{Grant, LimitKey, Storage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -182,6 +182,7 @@ pub(crate) fn grades(host: &Host, grant: &Grant) -> BTreeMap<String, String> {
         LimitKey::Memory => host.memory_grade().word(),
         LimitKey::Cpu => host.cpu_grade().word(),
         LimitKey::Wall | LimitKey::Output | LimitKey::Artifacts | LimitKey::ArtifactBytes => "watched",
+        LimitKey::Disk | LimitKey::Files if grant.capabilities.storage == Storage::Disk => host.disk_grade().word(),
         LimitKey::Cpus | LimitKey::Processes | LimitKey::Disk | LimitKey::Files => "kernel",
         LimitKey::OpenFiles => "per-process",
     };

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use ringfence_isolation::OsText;
-use ringfence_policy::{Destination, EnvName, Glob, Limits, Tier, WorkspacePath};
+use ringfence_policy::{Destination, EnvName, Glob, Limits, Storage, Tier, WorkspacePath};
 
 use crate::profiles::ProfileText;
 
@@ -62,6 +62,8 @@ pub struct RunRequest {
     pub exports: Vec<Glob>,
     /// At least this tier.
     pub tier: Option<Tier>,
+    /// Where to keep what is written; in memory if not named.
+    pub storage: Option<Storage>,
     /// Program and arguments.
     pub command: Vec<OsText>,
     /// Whether the command gets the caller's standard input.

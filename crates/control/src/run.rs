@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use ringfence_evidence::SigningKey;
-use ringfence_isolation::{Cgroups, Host, HostImage, Plan, Remains, SandboxSpec, Traces, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Tier, resolve};
+use std::path::Path;
+
+use ringfence_isolation::{Cgroups, DiskPlace, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
@@ -74,10 +76,12 @@ impl Runner {
             Ok(grant) => perform::perform(self, &grant, request, inside, attachments, &mut journal, &mut report)?,
             Err(refusal) => (record::refused(&mut journal, &refusal)?, None),
         };
+        let work = journal.work().to_owned();
         let sealed = journal.seal(&end, &self.key, crate::VERSION)?;
         (report.end, report.evidence) = (end, sealed.statement.to_string());
         // The mark goes last: while it is there a sweep knows what may be left.
-        match remains.map_or(Ok(()), Remains::close) {
+        let closed = remains.map_or(Ok(()), Remains::close).map_err(|error| error.to_string());
+        match closed.and_then(|()| clear_disk(&work).map_err(|error| error.to_string())) {
             Ok(()) if report.warning.is_none() => sealed.leave()?,
             Ok(()) => {}
             Err(error) => report.warning = Some(format!("run {run} has ended, but what it left cannot be removed yet: {error}")),
@@ -91,7 +95,16 @@ impl Runner {
         let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
         check_version(&request.profile.profile.name, &grant.capabilities)?;
         check_host(&self.host, &grant)?;
+        check_disk(&self.host, &self.home.work(), &grant)?;
         Ok(grant)
+    }
+
+    /// Where a run's storage is kept, if it is on disk.
+    pub(crate) fn disk_place(&self, grant: &Grant, work: &Path) -> Option<DiskPlace> {
+        match grant.capabilities.storage {
+            Storage::Memory => None,
+            Storage::Disk => Some(DiskPlace { folder: work.to_owned(), form: self.host.disk_form() }),
+        }
     }
 
     /// What a run would be allowed, and how it would be made. Nothing runs and nothing is recorded.
@@ -116,6 +129,7 @@ impl Runner {
             input_folders: Vec::new(),
             project: None,
             has_writable_union: self.host.has_writable_union(),
+            disk: self.disk_place(&grant, &self.home.work().join("RUN")),
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
@@ -180,4 +194,20 @@ fn check_host(host: &Host, grant: &Grant) -> Result<(), Refusal> {
         return Err(ending::host_refusal("the limit `cpus` cannot be held here".into(), hint));
     }
     Ok(())
+}
+
+/// Storage on disk at the grade that the profile accepts, or none: never a weaker one, and never memory instead.
+fn check_disk(host: &Host, work: &Path, grant: &Grant) -> Result<(), Refusal> {
+    let (reached, least) = (host.disk_grade(), grant.capabilities.grades.disk);
+    if grant.capabilities.storage == Storage::Memory {
+        return Ok(());
+    }
+    host.check_disk(work).map_err(|e| ending::host_refusal(e.missing, format!("{}; or use `--storage memory`", e.hint)))?;
+    match reached < least {
+        true => Err(ending::host_refusal(
+            format!("the disk limit can only be {reached} here, the profile accepts no less than {least}"),
+            "run as root, where each run has a file system of its own; or lower `disk` under [grades] in the profile".into(),
+        )),
+        false => Ok(()),
+    }
 }

@@ -3,7 +3,7 @@
 //! A run whose record was damaged is put aside and told about; it stops nobody else.
 
 use ringfence_evidence::{RunEnd, SigningKey};
-use ringfence_isolation::Traces;
+use ringfence_isolation::{Traces, clear_disk};
 use ringfence_store::{Artifacts, Home, Orphan, StoreError};
 
 use crate::error::RunError;
@@ -15,6 +15,10 @@ pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<Vec<String>, RunErr
         if let Some(Err(error)) = orphan.traces::<Traces>().map(|traces| traces.remove(orphan.run().as_str())) {
             // Something of it is still there: the next sweep tries again.
             warnings.push(format!("what run {} left cannot be removed yet: {error}", orphan.run()));
+            continue;
+        }
+        if let Err(error) = clear_disk(&home.work().join(orphan.run().as_str())) {
+            warnings.push(format!("what run {} left on disk cannot be removed yet: {error}", orphan.run()));
             continue;
         }
         let cause = "the process that had this run ended before it was sealed".to_owned();

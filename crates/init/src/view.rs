@@ -40,12 +40,12 @@ pub(crate) fn perform(blueprint: &Blueprint, given: Vec<OwnedFd>) -> Result<Vec<
 
 /// As an ordinary user the host's folders are opened here, with the caller's own eyes.
 fn open_sources(blueprint: &Blueprint) -> Result<Vec<OwnedFd>, Failure> {
-    let open = |path: &Vec<u8>| {
+    let open = |(path, attributes): &(Vec<u8>, u64)| {
         let tree = open_tree(CWD, path.as_slice(), CLONE)?;
-        sys::mount::set_attributes(Mounted::Nowhere(tree.as_fd()), blueprint.source_attributes)?;
+        sys::mount::set_attributes(Mounted::Nowhere(tree.as_fd()), *attributes)?;
         Ok(tree)
     };
-    blueprint.sources.iter().enumerate().map(|(number, path)| open(path).at_item("open source", number)).collect()
+    blueprint.sources.iter().enumerate().map(|(number, source)| open(source).at_item("open source", number)).collect()
 }
 
 fn stage() -> Result<(), Errno> {

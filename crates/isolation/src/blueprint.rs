@@ -4,8 +4,8 @@ use ringfence_wire::{Act, Blueprint, Copy, Mount, Setting};
 use rustix::mount::MountFlags;
 use rustix::thread::CapabilitySet;
 
-use crate::plan::{Access, Account, Identity, PathRule, Plan, ProcessLimit, Step, Sysctl};
-use crate::source::READ_ONLY;
+use crate::plan::{Access, Identity, PathRule, Plan, ProcessLimit, Step, Sysctl};
+use crate::source::{READ_ONLY, WRITABLE};
 use crate::text::OsText;
 
 /// What init keeps as root: to start commands under the agent's id, and to end them.
@@ -17,9 +17,8 @@ pub(crate) fn blueprint(plan: &Plan, landlock: u32) -> Blueprint {
     let handled = handled(landlock);
     Blueprint {
         // As root the supervisor opens them: init could not see them.
-        sources: if has_own_ids { Vec::new() } else { plan.sources.iter().map(|source| path_bytes(&source.path)).collect() },
-        source_attributes: READ_ONLY,
-        acts: plan.steps.iter().map(|step| act(step, &plan.account)).collect(),
+        sources: if has_own_ids { Vec::new() } else { sources(plan) },
+        acts: plan.steps.iter().map(|step| act(step, plan)).collect(),
         handles: handles(plan),
         settings: plan.sysctls.iter().map(setting).collect(),
         kept: if has_own_ids { KEPT.bits() } else { 0 },
@@ -38,14 +37,22 @@ fn handles(plan: &Plan) -> Vec<Vec<u8>> {
     [Some(workspace.as_str()), Some("scratch"), plan.changes.as_deref()].into_iter().flatten().map(bytes).collect()
 }
 
-fn act(step: &Step, account: &Account) -> Act {
-    let agent = (account.uid, account.gid);
+/// Folders of the host with the attributes of their mounts; storage on disk is the last of them.
+fn sources(plan: &Plan) -> Vec<(Vec<u8>, u64)> {
+    let folders = plan.sources.iter().map(|source| (path_bytes(&source.path), READ_ONLY));
+    let exec = |executable: bool| if executable { 0 } else { libc::MOUNT_ATTR_NOEXEC };
+    folders.chain(plan.disk().map(|disk| (path_bytes(&disk.shown()), WRITABLE | exec(disk.executable)))).collect()
+}
+
+fn act(step: &Step, plan: &Plan) -> Act {
+    let agent = (plan.account.uid, plan.account.gid);
     match step {
         Step::Tree { source, at } => Act::Attach { source: *source as u32, at: bytes(at) },
         Step::Folder { at, mode, is_agents } => Act::Folder { at: bytes(at), mode: *mode, owner: is_agents.then_some(agent) },
         Step::Tmpfs { at, bytes, files, executable } => {
             new_mount("tmpfs", at, exec_flag(*executable), &format!("size={bytes},nr_inodes={files},mode=755"))
         }
+        Step::Disk { at, .. } => Act::Attach { source: plan.sources.len() as u32, at: bytes(at) },
         Step::Union { at, layers, executable } => {
             new_mount("overlay", at, MountFlags::RDONLY | exec_flag(*executable), &format!("userxattr,lowerdir={}", layers.join(":")))
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
 
 use crate::cgroup::Cgroups;
+use crate::disk::{Disk, DiskForm};
 use crate::identity::AGENT;
 use crate::image::HostImage;
 use crate::plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
@@ -31,6 +32,15 @@ pub struct FolderView {
     pub veil: Veil,
 }
 
+/// Where storage on disk is kept, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskPlace {
+    /// Private folder of the run.
+    pub folder: PathBuf,
+    /// Who keeps it to its size.
+    pub form: DiskForm,
+}
+
 /// What a plan is compiled from.
 #[derive(Debug)]
 pub struct SandboxSpec<'a> {
@@ -48,8 +58,10 @@ pub struct SandboxSpec<'a> {
     pub input_folders: Vec<(String, FolderView)>,
     /// The project.
     pub project: Option<FolderView>,
-    /// Whether a writable union can be had; the project is copied otherwise.
+    /// Whether a writable union can be had in memory; the project is copied otherwise. On disk it always can.
     pub has_writable_union: bool,
+    /// Where what the run writes is kept; in memory otherwise.
+    pub disk: Option<DiskPlace>,
 }
 
 /// System V shared memory and locked memory that a run may have, bytes.
@@ -61,6 +73,8 @@ const TERMINALS: u32 = 16;
 const OWN_FILES: u64 = 4;
 /// The same for a project's view: `changes` and the kernel's `work` and what it makes there, in place of `workspace`.
 const OWN_FILES_OF_VIEW: u64 = 7;
+/// What more there is where the storage is a folder: the layer that is shown, and the kernel's `work` beside it with what it makes there.
+const OWN_FILES_OF_FOLDER: u64 = 3;
 
 /// Compiles the plan.
 pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
@@ -83,13 +97,26 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         filter: filter(spec),
         environment: environment(),
         workspace: "/workspace".into(),
-        changes: (spec.project.is_some() && spec.has_writable_union).then(|| "scratch/changes".into()),
+        changes: (spec.project.is_some() && has_view(spec)).then(|| format!("{}/changes", layers(spec))),
         wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
     }
 }
 
 fn is_executable(spec: &SandboxSpec<'_>) -> bool {
     spec.capabilities.spawn == Spawn::Any
+}
+
+/// Whether a project can be shown as a view.
+fn has_view(spec: &SandboxSpec<'_>) -> bool {
+    spec.has_writable_union || spec.disk.is_some()
+}
+
+/// Where the layers of a project's view are: in the scratch file system, but for one that is a union itself.
+fn layers(spec: &SandboxSpec<'_>) -> &'static str {
+    match spec.disk.as_ref().map(|disk| disk.form) {
+        Some(DiskForm::Folder) => "disk",
+        Some(DiskForm::FileSystem) | None => "scratch",
+    }
 }
 
 struct Draft {
@@ -130,15 +157,34 @@ impl Draft {
     fn scratch(&mut self, spec: &SandboxSpec<'_>) {
         let limit = |key| spec.capabilities.limits.get(key).unwrap_or(0);
         let own = spec.project.as_ref().map_or(OWN_FILES, |project| OWN_FILES_OF_VIEW + veil_entries(&project.veil));
-        self.steps.push(Step::Tmpfs {
-            at: "scratch".into(),
-            bytes: limit(LimitKey::Disk),
-            files: limit(LimitKey::Files).saturating_add(own),
-            executable: is_executable(spec),
-        });
+        let (bytes, files, executable) = (limit(LimitKey::Disk), limit(LimitKey::Files), is_executable(spec));
+        match spec.disk.clone() {
+            None => self.steps.push(Step::Tmpfs { at: "scratch".into(), bytes, files: files.saturating_add(own), executable }),
+            Some(DiskPlace { folder, form }) => self.disk(Disk { folder, form, bytes, files, own, executable }),
+        }
         self.folder("scratch/tmp", 0o1777, true);
         self.folder("scratch/shm", 0o1777, true);
         self.bind("scratch/tmp", "root/tmp", is_executable(spec));
+    }
+
+    /// A folder of the host's is shown through a union over nothing, not as it is: its path would stand in the mount table.
+    fn disk(&mut self, disk: Disk) {
+        let executable = disk.executable;
+        match disk.form {
+            // Its root is counted by the kernel before.
+            DiskForm::FileSystem => self.steps.push(Step::Disk { at: "scratch".into(), disk: Disk { own: disk.own - 1, ..disk } }),
+            DiskForm::Folder => {
+                self.steps.push(Step::Disk { at: "disk".into(), disk: Disk { own: disk.own + OWN_FILES_OF_FOLDER, ..disk } });
+                self.folder("disk/files", 0o755, true);
+                self.folder("disk/work", 0o755, true);
+                self.view("scratch", "empty", ["disk/files", "disk/work"], executable);
+            }
+        }
+    }
+
+    fn view(&mut self, at: &str, lower: &str, [upper, work]: [&str; 2], executable: bool) {
+        let [at, lower, upper, work] = [at, lower, upper, work].map(str::to_owned);
+        self.steps.push(Step::View { at, lower, upper, work, executable });
     }
 
     fn workspace(&mut self, spec: &SandboxSpec<'_>) {
@@ -149,19 +195,14 @@ impl Draft {
         };
         self.tree(project.path.clone(), project.owner.clone(), "project");
         let Veil { hidden, replaced } = project.veil.clone();
-        if !spec.has_writable_union {
+        if !has_view(spec) {
             self.steps.push(Step::Copy { from: "project".into(), to: "scratch/workspace".into(), hidden, replaced });
             return self.bind("scratch/workspace", "root/workspace", executable);
         }
-        self.folder("scratch/work", 0o755, true);
-        self.steps.push(Step::Veil { layer: "scratch/changes".into(), below: "project".into(), hidden, replaced });
-        self.steps.push(Step::View {
-            at: "root/workspace".into(),
-            lower: "project".into(),
-            upper: "scratch/changes".into(),
-            work: "scratch/work".into(),
-            executable,
-        });
+        let (changes, work) = (format!("{}/changes", layers(spec)), format!("{}/changes-work", layers(spec)));
+        self.folder(&work, 0o755, true);
+        self.steps.push(Step::Veil { layer: changes.clone(), below: "project".into(), hidden, replaced });
+        self.view("root/workspace", "project", [&changes, &work], executable);
     }
 
     fn devices(&mut self, executable: bool) {

@@ -47,7 +47,10 @@ pub(crate) fn in_words(failed: Failed, plan: &Plan) -> StepError {
     let item = failed.item.map_or(usize::MAX, |item| item as usize);
     let named = match &*failed.act {
         "step" => plan.steps.get(item).map(ToString::to_string),
-        "open source" => plan.sources.get(item).map(|source| format!("open {}", source.path.display())),
+        "open source" => {
+            let disk = || plan.disk().map(crate::disk::Disk::shown);
+            plan.sources.get(item).map(|source| source.path.clone()).or_else(disk).map(|path| format!("open {}", path.display()))
+        }
         "setting" => plan.sysctls.get(item).map(|sysctl| format!("set {} to {}", sysctl.name, sysctl.value)),
         "path rule" => plan.path_rules.get(item).map(|rule| format!("allow {}", rule.path)),
         "limit" => plan.process_limits.get(item).map(|(limit, _)| format!("set the {limit:?} limit")),

@@ -123,6 +123,7 @@ pub fn examine(host: &Host) -> Vec<Finding> {
         finding("memory limit", true, format!("grade {}", host.memory_grade()), None),
         finding("cpu limit", true, format!("grade {}", host.cpu_grade()), None),
         cpus(&host.cgroups),
+        crate::disk::examine(host),
         finding("tiers", true, "process; gvisor and microvm are not available in this version".into(), None),
     ]
 }

@@ -73,6 +73,9 @@ fn hint_for(error: &StepError) -> Option<String> {
         (step, Errno::INVAL) if step.starts_with("open ") => {
             "something is mounted below this folder (as in WSL or a container): unmount it, or run as root"
         }
+        (step, _) if step.starts_with("attach the run's disk") => {
+            "the host has no loop device to give (in a container: give it /dev/loop-control and /dev/loop*); `--storage memory` does without"
+        }
         (step, _) if step.starts_with("read-only union") || step.starts_with("writable view") => {
             "overlayfs must be usable in a user namespace (Linux 5.13 or newer, module `overlay` loaded)"
         }
@@ -262,10 +265,7 @@ fn unexpected(report: &Report) -> SetupError {
 
 /// Sends the plan.
 fn hand_over(control: BorrowedFd<'_>, plan: &Plan) -> Result<(), StepError> {
-    let sources = match plan.identity {
-        Identity::Range { .. } => crate::source::open_all(&plan.sources, plan.identity)?,
-        Identity::Single { .. } => Vec::new(),
-    };
+    let sources = crate::source::open_all(plan)?;
     let file = to_memory_file(&blueprint(plan, landlock::version())).at(|| "write the plan".into())?;
     let mut descriptors = vec![file.as_fd()];
     descriptors.extend(borrow_all(&sources));

@@ -8,6 +8,7 @@ use rustix::fs::fstatfs;
 use rustix::process::Pid;
 
 use crate::cgroup::{Group, GroupUsage};
+use crate::disk::{Disk, DiskForm, Tally};
 use crate::sandbox::Usage;
 use crate::watch::Watch;
 
@@ -16,12 +17,37 @@ const TICK: Duration = Duration::from_millis(25);
 /// The same where the supervisor itself holds the memory limit.
 const WATCHFUL_TICK: Duration = Duration::from_millis(10);
 
+/// Bytes that may be left of a file system on disk that is full: they are kept for its own tables.
+const FULL: u64 = 64 << 10;
+
+/// Where what the run writes is kept, as it has to be looked at.
+#[derive(Debug)]
+enum Storage {
+    /// It counts as memory.
+    Memory,
+    /// The kernel holds its size.
+    FileSystem,
+    /// It is summed here.
+    Folder(Tally),
+}
+
+impl Storage {
+    fn of(disk: Option<&Disk>) -> Self {
+        match disk.map(|disk| (disk, disk.form)) {
+            None => Self::Memory,
+            Some((_, DiskForm::FileSystem)) => Self::FileSystem,
+            Some((disk, DiskForm::Folder)) => Self::Folder(Tally::of(disk)),
+        }
+    }
+}
+
 /// The usage of one sandbox so far.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limits: Limits,
     is_memory_watched: bool,
     watch: Watch,
+    storage: Storage,
     started_at: Instant,
     next_look: Instant,
     used: Usage,
@@ -29,11 +55,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn start(started_at: Instant, init: Pid, limits: &Limits, memory_grade: Grade) -> Self {
+    pub(crate) fn start(started_at: Instant, init: Pid, limits: &Limits, memory_grade: Grade, disk: Option<&Disk>) -> Self {
         Self {
             limits: limits.clone(),
             is_memory_watched: memory_grade != Grade::Kernel,
             watch: Watch::over(init),
+            storage: Storage::of(disk),
             started_at,
             // The first look can find nothing yet but what building used.
             next_look: Instant::now() + WATCHFUL_TICK,
@@ -58,26 +85,49 @@ impl Meter {
         if Instant::now() < self.next_look {
             return None;
         }
-        let memory = self.take_stock(group.map(Group::usage), scratch);
+        let memory = self.count(group.map(Group::usage), scratch);
+        let watch = &self.watch;
+        let disk = if let Storage::Folder(tally) = &mut self.storage { tally.look(|| watch.members()) } else { None };
         self.next_look = Instant::now() + self.tick();
         let cpu = self.is_over(LimitKey::Cpu, self.used.cpu).then_some(LimitKey::Cpu);
         let wall = self.left_of_wall().is_zero().then_some(LimitKey::Wall);
-        memory.or(cpu).or(wall)
+        memory.or(disk).or(cpu).or(wall)
+    }
+
+    /// Counts what is used at the end; answers with a limit that was met unseen: of memory, or of storage that is summed here.
+    pub(crate) fn take_stock(&mut self, counted: Option<GroupUsage>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
+        let memory = self.count(counted, scratch);
+        let disk = if let Storage::Folder(tally) = &self.storage { tally.look_now(&self.watch.members()) } else { None };
+        memory.or(disk)
     }
 
     /// Counts what is used now; answers with `memory` if that limit was met. `counted` is what a cgroup says, where there is one.
-    pub(crate) fn take_stock(&mut self, counted: Option<GroupUsage>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
+    fn count(&mut self, counted: Option<GroupUsage>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
         self.used.wall = self.started_at.elapsed();
-        let disk = scratch.and_then(|scratch| fstatfs(scratch).ok());
-        if disk.is_some_and(|fs| fs.f_bavail == 0) {
-            self.reach(LimitKey::Disk);
-        }
-        if disk.is_some_and(|fs| fs.f_ffree == 0) {
-            self.reach(LimitKey::Files);
-        }
+        let in_memory = self.look_at_scratch(scratch);
         match counted {
             Some(usage) => self.note(usage),
-            None => self.look_at_tree(disk.map_or(0, |fs| (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64)),
+            None => self.look_at_tree(in_memory),
+        }
+    }
+
+    /// Whether the file system of all that the run can write is full; answers with its bytes that are memory.
+    fn look_at_scratch(&mut self, scratch: Option<&OwnedFd>) -> u64 {
+        let left = match self.storage {
+            Storage::Memory => 0,
+            Storage::FileSystem => FULL,
+            Storage::Folder(_) => return 0,
+        };
+        let Some(fs) = scratch.and_then(|scratch| fstatfs(scratch).ok()) else { return 0 };
+        if fs.f_bavail * fs.f_bsize as u64 <= left {
+            self.reach(LimitKey::Disk);
+        }
+        if fs.f_ffree == 0 {
+            self.reach(LimitKey::Files);
+        }
+        match self.storage {
+            Storage::Memory => (fs.f_blocks - fs.f_bfree) * fs.f_bsize as u64,
+            Storage::FileSystem | Storage::Folder(_) => 0,
         }
     }
 

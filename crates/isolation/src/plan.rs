@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{Disk, DiskForm};
 use crate::seccomp::FilterSpec;
 use crate::text::OsText;
 
@@ -91,6 +92,13 @@ pub enum Step {
         files: u64,
         /// Programs on it may be executed.
         executable: bool,
+    },
+    /// Storage on disk.
+    Disk {
+        /// Where.
+        at: String,
+        /// What it is.
+        disk: Disk,
     },
     /// A read-only union of layers, the uppermost first.
     Union {
@@ -197,6 +205,13 @@ impl fmt::Display for Step {
             Self::Folder { at, mode, is_agents } => write!(f, "folder {at} {mode:o}{}", if *is_agents { " of the agent" } else { "" }),
             Self::Tmpfs { at, bytes, files, executable } => {
                 write!(f, "memory file system {at}: {bytes} bytes, {files} files{}", exec_word(*executable))
+            }
+            Self::Disk { at, disk } => {
+                let form = match disk.form {
+                    DiskForm::FileSystem => "a file system of its own, held by the kernel",
+                    DiskForm::Folder => "a folder, watched by the supervisor",
+                };
+                write!(f, "storage on disk {at}: {} bytes, {} files, {form}{}", disk.bytes, disk.files, exec_word(disk.executable))
             }
             Self::Union { at, layers, executable } => write!(f, "read-only union {at} of {}{}", layers.join(", "), exec_word(*executable)),
             Self::View { at, lower, upper, executable, .. } => {
@@ -330,4 +345,11 @@ pub struct Plan {
     pub changes: Option<String>,
     /// Wall-clock limit, held by init's own clock too.
     pub wall_ms: u64,
+}
+
+impl Plan {
+    /// The run's storage, if it is on disk.
+    pub fn disk(&self) -> Option<&Disk> {
+        self.steps.iter().find_map(|step| if let Step::Disk { disk, .. } = step { Some(disk) } else { None })
+    }
 }

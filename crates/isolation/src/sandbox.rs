@@ -154,7 +154,7 @@ impl<'a> Sandbox<'a> {
         Self {
             identity: creation.plan.identity,
             lease,
-            meter: Meter::start(started_at, launched.pid, creation.limits, creation.memory_grade),
+            meter: Meter::start(started_at, launched.pid, creation.limits, creation.memory_grade, creation.plan.disk()),
             output_bytes: creation.limits.get(LimitKey::Output).unwrap_or(u64::MAX),
             environment: creation.plan.environment.clone(),
             folder: creation.plan.workspace.clone(),

@@ -9,16 +9,22 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 
 use crate::identity::{self, IdLine};
-use crate::plan::{Identity, Owner, Source};
+use crate::plan::{Identity, Owner, Plan, Source};
 use crate::step::{AtStep, StepError};
 use crate::sys;
 
 /// Attributes of every source.
-pub(crate) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+pub(crate) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY | WRITABLE;
+/// Attributes of storage on disk.
+pub(crate) const WRITABLE: u64 = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
 
-/// Opens every source.
-pub(crate) fn open_all(sources: &[Source], identity: Identity) -> Result<Vec<OwnedFd>, StepError> {
-    sources.iter().map(|source| open(source, identity)).collect()
+/// Makes the run's storage, if it is on disk, and opens every source, the storage last. As an ordinary user init does the opening.
+pub(crate) fn open_all(plan: &Plan) -> Result<Vec<OwnedFd>, StepError> {
+    let disk = crate::disk::make(plan)?;
+    match plan.identity {
+        Identity::Range { .. } => plan.sources.iter().map(|source| open(source, plan.identity)).chain(disk.map(Ok)).collect(),
+        Identity::Single { .. } => Ok(Vec::new()),
+    }
 }
 
 fn open(source: &Source, identity: Identity) -> Result<OwnedFd, StepError> {

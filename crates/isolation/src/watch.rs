@@ -41,6 +41,11 @@ impl Watch {
         Self { root, living: BTreeMap::new(), gone_ticks: 0, looks: 0, nameless_bytes: 0 }
     }
 
+    /// Every process of the tree.
+    pub(crate) fn members(&self) -> Vec<i32> {
+        members(self.root)
+    }
+
     /// Looks at every process of the tree.
     pub(crate) fn look(&mut self) -> TreeUsage {
         let members = members(self.root);

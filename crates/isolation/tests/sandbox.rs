@@ -58,6 +58,7 @@ fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &HostImage, ident
         input_folders: Vec::new(),
         project: None,
         has_writable_union: true,
+        disk: None,
     })
 }
 

@@ -69,6 +69,15 @@ choice!(
     }
 );
 choice!(
+    /// Where what a run writes may be kept. Memory is the smaller one: what is written counts as memory as well, and no disk of the host is touched.
+    Storage {
+        /// In memory only.
+        Memory = "memory",
+        /// On disk, where the request says so; in memory otherwise.
+        Disk = "disk",
+    }
+);
+choice!(
     /// How packages of one language may be installed.
     PackageMode {
         /// Not at all.
@@ -133,6 +142,17 @@ choice!(
     }
 );
 
+impl Storage {
+    /// What a record from before there was a choice means.
+    fn smallest() -> Self {
+        Self::Memory
+    }
+
+    fn is_smallest(&self) -> bool {
+        *self == Self::smallest()
+    }
+}
+
 /// Package modes by language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packages {
@@ -177,11 +197,33 @@ pub struct Grades {
     pub memory: Grade,
     /// For processor time.
     pub cpu: Grade,
+    /// For bytes and files on disk. (In memory they are always held by the kernel.)
+    #[serde(default = "Grades::least_for_disk", skip_serializing_if = "Grades::is_least_for_disk")]
+    pub disk: Grade,
+}
+
+impl Grades {
+    /// What a record from before there was storage on disk means.
+    fn least_for_disk() -> Grade {
+        Grade::Watched
+    }
+
+    fn is_least_for_disk(grade: &Grade) -> bool {
+        *grade == Self::least_for_disk()
+    }
+
+    fn all(grade: Grade) -> Self {
+        Self { memory: grade, cpu: grade, disk: grade }
+    }
+
+    fn meet(self, other: Self) -> Self {
+        Self { memory: self.memory.max(other.memory), cpu: self.cpu.max(other.cpu), disk: self.disk.max(other.disk) }
+    }
 }
 
 impl fmt::Display for Grades {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "memory {}, cpu {}", self.memory, self.cpu)
+        write!(f, "memory {}, cpu {}, disk {}", self.memory, self.cpu, self.disk)
     }
 }
 
@@ -198,6 +240,9 @@ pub struct Capabilities {
     pub reveal: Set<PathScope>,
     /// Which paths of the workspace may leave as artifacts.
     pub exports: Set<PathScope>,
+    /// Where what the run writes may be kept.
+    #[serde(default = "Storage::smallest", skip_serializing_if = "Storage::is_smallest")]
+    pub storage: Storage,
     /// Which environment variables the request may set.
     pub environment: Set<NamePattern>,
     /// Which destinations may be reached.
@@ -229,6 +274,7 @@ impl Capabilities {
             project: Project::View,
             reveal: Set::All,
             exports: Set::All,
+            storage: Storage::Disk,
             environment: Set::All,
             network: Set::All,
             wildcards: Wildcards::Any,
@@ -238,7 +284,7 @@ impl Capabilities {
             kernel: Kernel::Debug,
             tier: Tier::Process,
             limits: Limits::default(),
-            grades: Grades { memory: Grade::PerProcess, cpu: Grade::PerProcess },
+            grades: Grades::all(Grade::PerProcess),
         }
     }
 
@@ -250,6 +296,7 @@ impl Capabilities {
             project: Project::None,
             reveal: Set::none(),
             exports: Set::none(),
+            storage: Storage::Memory,
             environment: Set::none(),
             network: Set::none(),
             wildcards: Wildcards::Any,
@@ -259,7 +306,7 @@ impl Capabilities {
             kernel: Kernel::Default,
             tier: Tier::Process,
             limits: Limits::default(),
-            grades: Grades { memory: Grade::Watched, cpu: Grade::Watched },
+            grades: Grades::all(Grade::Watched),
         }
     }
 
@@ -272,6 +319,7 @@ impl Capabilities {
             project: self.project.min(other.project),
             reveal: self.reveal.meet(&other.reveal),
             exports: self.exports.meet(&other.exports),
+            storage: self.storage.min(other.storage),
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
             wildcards: self.wildcards.min(other.wildcards),
@@ -281,7 +329,7 @@ impl Capabilities {
             kernel: self.kernel.min(other.kernel),
             tier: self.tier.max(other.tier),
             limits: self.limits.meet(&other.limits),
-            grades: Grades { memory: self.grades.memory.max(other.grades.memory), cpu: self.grades.cpu.max(other.grades.cpu) },
+            grades: self.grades.meet(other.grades),
         }
     }
 
@@ -307,6 +355,7 @@ impl Capabilities {
             Field::Project => self.project.to_string(),
             Field::Reveal => self.reveal.to_string(),
             Field::Exports => self.exports.to_string(),
+            Field::Storage => self.storage.to_string(),
             Field::Environment => self.environment.to_string(),
             Field::Network => self.reachable().to_string(),
             Field::Wildcards => self.wildcards.to_string(),
@@ -334,6 +383,8 @@ pub enum Field {
     Reveal,
     /// What may leave.
     Exports,
+    /// Where what is written may be kept.
+    Storage,
     /// Which variables may be set.
     Environment,
     /// Which destinations may be reached.
@@ -365,6 +416,7 @@ impl Field {
             Self::Project,
             Self::Reveal,
             Self::Exports,
+            Self::Storage,
             Self::Environment,
             Self::Network,
             Self::Wildcards,
@@ -388,6 +440,7 @@ impl fmt::Display for Field {
             Self::Project => "project",
             Self::Reveal => "reveal",
             Self::Exports => "exports",
+            Self::Storage => "storage",
             Self::Environment => "environment",
             Self::Network => "network",
             Self::Wildcards => "wildcards",

@@ -24,7 +24,7 @@ mod shipped;
 
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::{
-    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Tier, Wildcards,
+    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Storage, Tier, Wildcards,
 };
 pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
 pub use glob::{Glob, GlobError};

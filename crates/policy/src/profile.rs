@@ -151,6 +151,7 @@ impl Place<'_> {
             project: files.project.unwrap_or(base.project),
             reveal: self.set(files.reveal.as_deref(), base.reveal)?,
             exports: self.set(files.exports.as_deref(), base.exports)?,
+            storage: files.storage.unwrap_or(base.storage),
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
             network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,
             wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),
@@ -167,6 +168,7 @@ impl Place<'_> {
             grades: crate::capabilities::Grades {
                 memory: grades.memory.unwrap_or(base.grades.memory),
                 cpu: grades.cpu.unwrap_or(base.grades.cpu),
+                disk: grades.disk.unwrap_or(base.grades.disk),
             },
         })
     }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Tier, Wildcards};
+use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
 
 /// A text with its place in the file.
@@ -57,6 +57,8 @@ pub(crate) struct RawFiles {
     /// Paths of the workspace that may leave: `**`, `folder/**` or a path.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) exports: Option<Vec<Text>>,
+    /// Where what is written may be kept: `memory`, or `disk` where the request says so.
+    pub(crate) storage: Option<Storage>,
 }
 
 /// A list of names, patterns or destinations.
@@ -117,6 +119,8 @@ pub(crate) struct RawGrades {
     pub(crate) memory: Option<Grade>,
     /// For processor time.
     pub(crate) cpu: Option<Grade>,
+    /// For bytes and files on disk.
+    pub(crate) disk: Option<Grade>,
 }
 
 /// A limit's value: text with a unit, or a whole number for limits that count things.

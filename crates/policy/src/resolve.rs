@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
-use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Tier, Wildcards};
+use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Storage, Tier, Wildcards};
 use crate::lattice::Set;
 use crate::names::{NamePattern, PathScope};
 use crate::profile::{Bound, Profile};
@@ -97,6 +97,8 @@ fn narrow(bound: &Capabilities, ask: &Ask) -> Capabilities {
     granted.network = granted.reachable();
     granted.limits = granted.limits.meet(&ask.limits);
     granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process));
+    // As with a project: what the bound allows is had only by those who name it.
+    granted.storage = granted.storage.min(ask.storage.unwrap_or(Storage::Memory));
     granted
 }
 
@@ -134,6 +136,10 @@ impl Layers<'_> {
         }
         if ask.project {
             self.refuse(|c| c.project == Project::View, "a project is not allowed".into(), "set `project = \"view\"` under [files]")?;
+        }
+        if ask.storage == Some(Storage::Disk) {
+            let rule = "storage on disk is not allowed";
+            self.refuse(|c| c.storage == Storage::Disk, rule.into(), "set `storage = \"disk\"` under [files]")?;
         }
         for path in &ask.reveal {
             let scope = PathScope::exactly(path.as_str()).unwrap_or_else(|_| unreachable!("INVARIANT (relative)"));

@@ -181,6 +181,7 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         limits: limits("wall=30s"), // one that hangs is found
         exports: Vec::new(),
         tier: None,
+        storage: None,
         command: words(command),
         has_stdin: false,
         known_secrets: Vec::new(),

@@ -10,10 +10,8 @@ type Bytes = Vec<u8>;
 /// A sandbox as init needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blueprint {
-    /// Folders of the host for init to open itself; empty where the supervisor sends them opened.
-    pub sources: Vec<Bytes>,
-    /// Attributes of an opened source (`MOUNT_ATTR_*`).
-    pub source_attributes: u64,
+    /// Folders of the host for init to open itself, with the attributes of their mounts (`MOUNT_ATTR_*`); empty where the supervisor sends them opened.
+    pub sources: Vec<(Bytes, u64)>,
     /// What is done, in order. The last one but `Enter` sees the stage; see [`Act`].
     pub acts: Vec<Act>,
     /// Folders of the stage that are handed to the supervisor before the host's tree is left.

@@ -132,6 +132,7 @@ impl<'a> Probing<'a> {
             limits: Limits::default(),
             exports: Vec::new(),
             tier: None,
+            storage: None,
             command: words.map(|word| OsText::from(word.as_str())).collect(),
             has_stdin: false,
             known_secrets: self.request.known_secrets.clone(),

@@ -4,6 +4,7 @@
 pub(crate) mod clone;
 pub(crate) mod descriptors;
 pub(crate) mod landlock;
+pub(crate) mod loop_device;
 pub(crate) mod mount;
 pub(crate) mod signals;
 pub(crate) mod sockets;

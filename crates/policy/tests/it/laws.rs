@@ -4,7 +4,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringfence_policy::{
     Capabilities, Destination, Execution, Grade, Grades, Inputs, Kernel, LimitKey, Limits, NamePattern, PackageMode, Packages, PathScope,
-    Project, Set, Spawn, Tier, Wildcards,
+    Project, Set, Spawn, Storage, Tier, Wildcards,
 };
 
 fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
@@ -39,7 +39,8 @@ prop_compose! {
         names in (set::<NamePattern>(NAMES), set::<NamePattern>(NAMES)),
         network in (set::<Destination>(PLACES), choice(Wildcards::ALL)),
         packages in (choice(PackageMode::ALL), choice(PackageMode::ALL), choice(PackageMode::ALL)),
-        grades in (choice(Grade::ALL), choice(Grade::ALL)),
+        grades in (choice(Grade::ALL), choice(Grade::ALL), choice(Grade::ALL)),
+        storage in choice(Storage::ALL),
         limits in limits(),
     ) -> Capabilities {
         Capabilities {
@@ -47,8 +48,8 @@ prop_compose! {
             reveal: paths.0, exports: paths.1, environment: names.0, tools: names.1,
             network: network.0, wildcards: network.1,
             packages: Packages { python: packages.0, node: packages.1, rust: packages.2 },
-            grades: Grades { memory: grades.0, cpu: grades.1 },
-            limits,
+            grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
+            limits, storage,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions: what narrows silently, what is refused, and who is named.
 
-use ringfence_policy::{Ask, Layer, Profile, Refusal, Tier, parse_bound, parse_settings, resolve};
+use ringfence_policy::{Ask, Layer, Profile, Refusal, Storage, Tier, parse_bound, parse_settings, resolve};
 
 const PROFILE: &str = r#"
 name = "test"
@@ -101,4 +101,25 @@ fn files_variables_and_tiers_are_checked_against_the_bound() {
     assert_eq!(refused("", "", &ask).1, "hidden file `.env` may not be revealed");
     let ask = Ask { tier: Some(Tier::Process), ..Ask::default() };
     assert_eq!(refused("[ceiling]\ntier = \"gvisor\"\n", "", &ask).0, Layer::Ceiling);
+}
+
+/// Disk is had only by those who name it, and only where every layer allows it.
+#[test]
+fn storage_is_on_disk_only_where_it_is_allowed_and_named() {
+    let profile = |storage: &str| Profile::parse("p", &PROFILE.replace("[environment]", &format!("{storage}\n[environment]"))).unwrap();
+    let decide = |storage: &str, ceiling: &str, ask: Option<Storage>| {
+        let ceiling = parse_settings("ceiling", ceiling).unwrap();
+        let ask = Ask { storage: ask, ..Ask::default() };
+        resolve(&ceiling, &profile(storage), &parse_bound("agent", "").unwrap(), &ask).map(|grant| grant.capabilities.storage)
+    };
+    let disk = "storage = \"disk\"";
+    assert_eq!(decide(disk, "", Some(Storage::Disk)), Ok(Storage::Disk));
+    assert_eq!(decide(disk, "", None), Ok(Storage::Memory));
+    assert_eq!(decide(disk, "", Some(Storage::Memory)), Ok(Storage::Memory));
+    assert_eq!(decide("", "", None), Ok(Storage::Memory));
+    let refusal = decide("", "", Some(Storage::Disk)).unwrap_err();
+    assert_eq!((refusal.layer, refusal.rule.as_str()), (Layer::Profile, "storage on disk is not allowed"));
+    let refusal = decide(disk, "[ceiling.files]\nstorage = \"memory\"\n", Some(Storage::Disk)).unwrap_err();
+    assert_eq!(refusal.layer, Layer::Ceiling);
+    assert!(refusal.hint.contains("storage = \"disk\""), "{refusal:?}");
 }

@@ -44,6 +44,7 @@ pub(crate) fn default_plan(host: &Host, image: &HostImage, identity: Identity) -
         input_folders: Vec::new(),
         project: None,
         has_writable_union: host.has_writable_union(),
+        disk: None,
     })
 }
 

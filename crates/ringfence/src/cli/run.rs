@@ -58,6 +58,9 @@ pub(crate) struct RunArguments {
     /// Pass your standard input to the command; it is empty otherwise
     #[arg(long)]
     pub(crate) stdin: bool,
+    /// Where to keep what the run writes: memory (it counts as memory) or disk; the profile must allow it [default: memory]
+    #[arg(long, value_name = "memory or disk")]
+    pub(crate) storage: Option<String>,
     /// At least this tier: process, gvisor or microvm
     #[arg(long, value_name = "TIER")]
     pub(crate) tier: Option<String>,

@@ -20,6 +20,7 @@ struct Victim {
     /// The binary by a name of its own, so that its processes can be told from those of other tests.
     program: PathBuf,
     mark: String,
+    storage: &'static str,
     before: Host,
     kills: usize,
     /// How often one command more was needed.
@@ -28,20 +29,21 @@ struct Victim {
 }
 
 impl Victim {
-    fn new(place: Place, number: u32) -> Self {
+    fn new(place: Place, number: u32, storage: &'static str) -> Self {
         place.write("p/file", "content");
         let program = place.folder("bin").join("ringfence");
         fs::hard_link(binary(), &program).unwrap();
         assert_eq!(place.ringfence(&["run", "--", "true"]).status, 0);
         let mark = format!("{}.{number}", 100_000 + std::process::id());
-        Self { place, program, mark, before: Host::look(), kills: 0, again: 0, interrupted: BTreeSet::new() }
+        Self { place, program, mark, storage, before: Host::look(), kills: 0, again: 0, interrupted: BTreeSet::new() }
     }
 
     fn arguments(&self) -> Vec<String> {
         let script = format!("(setsid sleep {} &); echo x > x; sleep 0.01", self.mark);
         let words =
             ["run", "--project", "p", "--input", "p/file", "--export", "x", "--export", "changes.patch", "--", "bash", "-c", &script];
-        words.map(str::to_owned).to_vec()
+        let (run, rest) = words.split_at(1);
+        [run, &["--storage", self.storage], rest].concat().into_iter().map(str::to_owned).collect()
     }
 
     fn command(&self) -> Command {
@@ -111,9 +113,19 @@ impl Victim {
 /// The moments are spread over a whole run and a little more, each a bit off its place.
 #[test]
 fn after_a_kill_at_any_moment_nothing_is_lost_or_left() {
+    kill_at_moments("memory", 111);
+}
+
+/// The same with a disk that has to be made, mounted and taken away.
+#[test]
+fn after_a_kill_at_any_moment_nothing_is_left_of_a_disk() {
+    kill_at_moments("disk", 555);
+}
+
+fn kill_at_moments(storage: &'static str, first: u32) {
     let kills = count("RINGFENCE_KILLS", 20);
     for (number, place) in Place::each().into_iter().enumerate() {
-        let mut victim = Victim::new(place, number as u32 + 111);
+        let mut victim = Victim::new(place, number as u32 + first, storage);
         let whole = victim.whole_run() * 11 / 10;
         for kill in 0..kills {
             let mut child = victim.command().spawn().unwrap();
@@ -131,7 +143,7 @@ fn after_a_kill_at_any_moment_nothing_is_lost_or_left() {
 fn after_a_kill_at_every_step_nothing_is_lost_or_left() {
     let kills = count("RINGFENCE_KILLS", 20);
     for (number, place) in Place::each().into_iter().enumerate() {
-        let mut victim = Victim::new(place, number as u32 + 333);
+        let mut victim = Victim::new(place, number as u32 + 333, "memory");
         let arguments = victim.arguments();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         // The second time: from then on the artifact is in the store already.

@@ -19,8 +19,8 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn look() -> Self {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap().lines().map(str::to_owned).collect();
-        let in_use = |name: &String| fs::exists(format!("/sys/block/{name}/loop/backing_file")).unwrap_or(false);
-        let loop_devices = names(Path::new("/sys/block")).into_iter().filter(in_use).collect();
+        // Those of runs are looked for by their home: other tests have some at the same time.
+        let loop_devices = loop_devices().into_iter().filter(|file| !file.contains("/home/work/")).collect();
         Self { mounts, loop_devices, run_folder: names(Path::new("/run/ringfence")) }
     }
 }
@@ -29,6 +29,17 @@ impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} mounts, {} loop devices", self.mounts.len(), self.loop_devices.len())
     }
+}
+
+/// The files behind the loop devices that are in use.
+fn loop_devices() -> Vec<String> {
+    let file = |name: String| fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok();
+    names(Path::new("/sys/block")).into_iter().filter_map(file).collect()
+}
+
+/// The files behind those of the runs of a home.
+pub(crate) fn loop_devices_of(home: &Path) -> Vec<String> {
+    loop_devices().into_iter().filter(|file| Path::new(file).starts_with(home)).collect()
 }
 
 pub(crate) fn names(folder: &Path) -> Vec<String> {
@@ -71,6 +82,7 @@ pub(crate) fn left_of(home: &Path) -> Vec<String> {
         let is_draft = |name: &String| name.contains("draft") || name == "reserve";
         left.extend(names(&folder).into_iter().filter(is_draft).map(|name| folder.join(name).display().to_string()));
     }
+    left.extend(loop_devices_of(home));
     let runs = runs(home);
     left.extend(cgroups().into_iter().filter(|group| runs.contains(group)).map(|group| format!("cgroup {group}")));
     left

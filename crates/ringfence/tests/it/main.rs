@@ -21,5 +21,6 @@ mod left;
 mod limits;
 mod project;
 mod race;
+mod storage;
 mod support;
 mod tools;

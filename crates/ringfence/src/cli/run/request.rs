@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_control::{InputRequest, RunRequest, Secret, find_profile};
 use ringfence_isolation::OsText;
-use ringfence_policy::{EnvName, Limits, Tier};
+use ringfence_policy::{EnvName, Limits, Storage, Tier};
 use ringfence_store::Home;
 
 use super::RunArguments;
@@ -46,6 +46,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         limits,
         exports: exports(arguments)?,
         tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
+        storage: storage(arguments.storage.as_deref())?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,
         homes: if arguments.input.is_empty() && arguments.project.is_none() { Vec::new() } else { context.config.homes() },
@@ -54,6 +55,10 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
 
 fn bad(option: &str, why: &dyn Display, hint: &str) -> Failure {
     Failure::new(format!("{option}: {why}"), hint)
+}
+
+fn storage(text: Option<&str>) -> Result<Option<Storage>, Failure> {
+    text.map(|text| text.parse().map_err(|e| bad("--storage", &e, "such as --storage disk"))).transpose()
 }
 
 fn parse_all<T: std::str::FromStr>(option: &str, texts: &[String], hint: &str) -> Result<Vec<T>, Failure>
