@@ -35,8 +35,9 @@ pub(crate) fn run(control: &OwnedFd) -> Result<bool, Failure> {
         Some((pid, descriptor)) => {
             let pid = pid.as_raw_nonzero().get();
             write_maps(pid, &maps).at("write the id maps")?;
-            write_all(&going, b"!").at("start init")?;
+            // Before init can say anything itself.
             send(control, &Report::Born { pid }, &[descriptor.as_fd()]).at("report")?;
+            write_all(&going, b"!").at("start init")?;
             Ok(false)
         }
         None => {
