@@ -18,6 +18,7 @@ check:           ## format, lints, documents, dependency edges
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt --manifest-path crates/init/Cargo.toml --check
+	cargo metadata --manifest-path fuzz/Cargo.toml --locked --format-version 1 > /dev/null
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --manifest-path crates/init/Cargo.toml --target-dir target/init --release -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
