@@ -18,17 +18,22 @@ const SEALS: SealFlags = SealFlags::WRITE.union(SealFlags::GROW).union(SealFlags
 /// The program as a file that can be executed.
 pub(crate) fn init_program() -> Result<BorrowedFd<'static>, Errno> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
-    match FILE.get() {
+    sealed_once(&FILE, c"ringfence-init", PROGRAM)
+}
+
+/// The sealed file of a program, made at first use.
+pub(crate) fn sealed_once(kept: &'static OnceLock<OwnedFd>, name: &CStr, program: &[u8]) -> Result<BorrowedFd<'static>, Errno> {
+    match kept.get() {
         Some(file) => Ok(file.as_fd()),
         None => {
-            let file = sealed(c"ringfence-init", PROGRAM)?;
-            Ok(FILE.get_or_init(|| file).as_fd())
+            let file = sealed(name, program)?;
+            Ok(kept.get_or_init(|| file).as_fd())
         }
     }
 }
 
 /// A file in memory that holds a program and can be executed.
-pub(crate) fn sealed(name: &CStr, program: &[u8]) -> Result<OwnedFd, Errno> {
+fn sealed(name: &CStr, program: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let made = match memfd_create(name, flags | MemfdFlags::EXEC) {
         Err(Errno::INVAL) => memfd_create(name, flags), // before Linux 6.3 every memory file can be executed

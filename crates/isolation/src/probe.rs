@@ -3,14 +3,14 @@
 //! It is static and needs nothing of the image, so it runs under every profile; it is handed over as a sealed memory file and is on no path.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use ringfence_wire::{Fact, decode};
 use rustix::io::Errno;
 
-use crate::init_program::sealed;
+use crate::init_program::sealed_once;
 
 /// The name by which the probe is known in records and lists of processes.
 pub const PROBE_NAME: &str = "ringfence-probe";
@@ -21,13 +21,7 @@ const PROGRAM: &[u8] = include_bytes!(env!("RINGFENCE_PROBE"));
 /// The probe as a file that can be executed.
 pub(crate) fn probe_program() -> Result<BorrowedFd<'static>, Errno> {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
-    match FILE.get() {
-        Some(file) => Ok(file.as_fd()),
-        None => {
-            let file = sealed(c"ringfence-probe", PROGRAM)?;
-            Ok(FILE.get_or_init(|| file).as_fd())
-        }
-    }
+    sealed_once(&FILE, c"ringfence-probe", PROGRAM)
 }
 
 /// What a probe wrote; `None` if it is not whole.
@@ -35,8 +29,8 @@ pub fn facts(written: &[u8]) -> Option<Vec<Fact>> {
     decode(written)
 }
 
-#[expect(clippy::disallowed_methods, reason = "this crate starts programs")]
 /// Runs the probe outside of any sandbox: what it cannot see there it proves nothing about.
+#[expect(clippy::disallowed_methods, reason = "this crate starts programs")]
 pub fn measure_outside(attempts: &[String]) -> io::Result<Vec<Fact>> {
     let program = format!("/proc/self/fd/{}", probe_program()?.as_raw_fd());
     let done = Command::new(program).args(attempts).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
