@@ -1,10 +1,13 @@
 //! What a run may do, as a product of small lattices. `meet` takes the smaller of each field.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::address::AddressRange;
+use crate::credential::CredentialBinding;
 use crate::destination::Destination;
 use crate::lattice::Set;
 use crate::limits::Limits;
@@ -142,6 +145,69 @@ choice!(
     }
 );
 
+choice!(
+    /// How much harm it does if what a run sees becomes known. A higher one is a smaller capability: it may ask for a stronger tier.
+    Sensitivity {
+        /// Anyone may know it.
+        Public = "public",
+        /// Known inside an organisation.
+        Internal = "internal",
+        /// Harm is done if it becomes known.
+        Confidential = "confidential",
+        /// Great harm is done if it becomes known.
+        Restricted = "restricted",
+    }
+);
+
+impl Sensitivity {
+    /// What a record from before there was a choice means.
+    fn lowest() -> Self {
+        Self::Public
+    }
+
+    fn is_lowest(&self) -> bool {
+        *self == Self::lowest()
+    }
+}
+
+/// The least tier for each sensitivity; one that is not named asks for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeastTiers(BTreeMap<Sensitivity, Tier>);
+
+impl LeastTiers {
+    /// Asks for a tier.
+    pub fn set(&mut self, sensitivity: Sensitivity, tier: Tier) {
+        if tier > Tier::Process {
+            self.0.insert(sensitivity, tier);
+        }
+    }
+
+    /// The least tier for work of a sensitivity: what is asked for it or for less.
+    pub fn of(&self, sensitivity: Sensitivity) -> Tier {
+        self.0.range(..=sensitivity).map(|(_, tier)| *tier).max().unwrap_or(Tier::Process)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for (sensitivity, tier) in &other.0 {
+            both.0.entry(*sensitivity).and_modify(|own| *own = (*own).max(*tier)).or_insert(*tier);
+        }
+        both
+    }
+}
+
+impl fmt::Display for LeastTiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(|(sensitivity, tier)| format!("{sensitivity} {tier}")).collect();
+        f.write_str(if words.is_empty() { "none" } else { "" })?;
+        f.write_str(&words.join(", "))
+    }
+}
+
 impl Storage {
     /// What a record from before there was a choice means.
     fn smallest() -> Self {
@@ -249,6 +315,12 @@ pub struct Capabilities {
     pub network: Set<Destination>,
     /// Whether a destination may stand for more than one host.
     pub wildcards: Wildcards,
+    /// Which refused ranges of addresses a name may lead to after all. Only the ceiling names some.
+    #[serde(default = "Set::all", skip_serializing_if = "Set::is_all")]
+    pub private: Set<AddressRange>,
+    /// Which credentials are put in outside, and for which requests.
+    #[serde(default = "Set::none", skip_serializing_if = "Set::is_none")]
+    pub credentials: Set<CredentialBinding>,
     /// How packages may be installed.
     pub packages: Packages,
     /// Which governed tools may be called.
@@ -259,6 +331,12 @@ pub struct Capabilities {
     pub kernel: Kernel,
     /// The least tier.
     pub tier: Tier,
+    /// How sensitive the work is.
+    #[serde(default = "Sensitivity::lowest", skip_serializing_if = "Sensitivity::is_lowest")]
+    pub sensitivity: Sensitivity,
+    /// The least tier for each sensitivity.
+    #[serde(default, skip_serializing_if = "LeastTiers::is_empty")]
+    pub tiers: LeastTiers,
     /// The most of each resource.
     pub limits: Limits,
     /// The least grade at which limits are held.
@@ -278,11 +356,15 @@ impl Capabilities {
             environment: Set::All,
             network: Set::All,
             wildcards: Wildcards::Any,
+            private: Set::All,
+            credentials: Set::All,
             packages: Packages::all(PackageMode::Open),
             tools: Set::All,
             spawn: Spawn::Any,
             kernel: Kernel::Debug,
             tier: Tier::Process,
+            sensitivity: Sensitivity::Public,
+            tiers: LeastTiers::default(),
             limits: Limits::default(),
             grades: Grades::all(Grade::PerProcess),
         }
@@ -300,11 +382,15 @@ impl Capabilities {
             environment: Set::none(),
             network: Set::none(),
             wildcards: Wildcards::Any,
+            private: Set::All,
+            credentials: Set::none(),
             packages: Packages::all(PackageMode::None),
             tools: Set::none(),
             spawn: Spawn::None,
             kernel: Kernel::Default,
             tier: Tier::Process,
+            sensitivity: Sensitivity::Public,
+            tiers: LeastTiers::default(),
             limits: Limits::default(),
             grades: Grades::all(Grade::Watched),
         }
@@ -323,11 +409,15 @@ impl Capabilities {
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
             wildcards: self.wildcards.min(other.wildcards),
+            private: self.private.meet(&other.private),
+            credentials: self.credentials.meet(&other.credentials),
             packages: self.packages.meet(other.packages),
             tools: self.tools.meet(&other.tools),
             spawn: self.spawn.min(other.spawn),
             kernel: self.kernel.min(other.kernel),
             tier: self.tier.max(other.tier),
+            sensitivity: self.sensitivity.max(other.sensitivity),
+            tiers: self.tiers.meet(&other.tiers),
             limits: self.limits.meet(&other.limits),
             grades: self.grades.meet(other.grades),
         }
@@ -359,11 +449,18 @@ impl Capabilities {
             Field::Environment => self.environment.to_string(),
             Field::Network => self.reachable().to_string(),
             Field::Wildcards => self.wildcards.to_string(),
+            Field::Private => match &self.private {
+                Set::All => "none".to_owned(),
+                listed @ Set::Only(_) => listed.to_string(),
+            },
+            Field::Credentials => self.credentials.to_string(),
             Field::Packages => self.packages.to_string(),
             Field::Tools => self.tools.to_string(),
             Field::Spawn => self.spawn.to_string(),
             Field::Kernel => self.kernel.to_string(),
             Field::Tier => self.tier.to_string(),
+            Field::Sensitivity => self.sensitivity.to_string(),
+            Field::Tiers => self.tiers.to_string(),
             Field::Grades => self.grades.to_string(),
             Field::Limit(key) => self.limits.get(key).map_or_else(|| "unlimited".to_owned(), |v| key.show(v)),
         }
@@ -391,6 +488,10 @@ pub enum Field {
     Network,
     /// Whether a destination may stand for more than one host.
     Wildcards,
+    /// Which refused addresses a name may lead to after all.
+    Private,
+    /// Which credentials are put in outside.
+    Credentials,
     /// How packages may be installed.
     Packages,
     /// Which tools may be called.
@@ -401,6 +502,10 @@ pub enum Field {
     Kernel,
     /// The least tier.
     Tier,
+    /// How sensitive the work is.
+    Sensitivity,
+    /// The least tier for each sensitivity.
+    Tiers,
     /// The least grades.
     Grades,
     /// One limit.
@@ -420,11 +525,15 @@ impl Field {
             Self::Environment,
             Self::Network,
             Self::Wildcards,
+            Self::Private,
+            Self::Credentials,
             Self::Packages,
             Self::Tools,
             Self::Spawn,
             Self::Kernel,
             Self::Tier,
+            Self::Sensitivity,
+            Self::Tiers,
             Self::Grades,
         ]
         .into_iter()
@@ -444,11 +553,15 @@ impl fmt::Display for Field {
             Self::Environment => "environment",
             Self::Network => "network",
             Self::Wildcards => "wildcards",
+            Self::Private => "private addresses",
+            Self::Credentials => "credentials",
             Self::Packages => "packages",
             Self::Tools => "tools",
             Self::Spawn => "spawn",
             Self::Kernel => "kernel",
             Self::Tier => "tier",
+            Self::Sensitivity => "sensitivity",
+            Self::Tiers => "tiers by sensitivity",
             Self::Grades => "grades",
             Self::Limit(key) => key.name(),
         })

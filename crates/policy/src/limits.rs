@@ -45,11 +45,15 @@ pub enum LimitKey {
     Artifacts,
     /// Bytes of all artifacts together.
     ArtifactBytes,
+    /// Bytes over the network, both ways.
+    NetworkBytes,
+    /// Connections and requests over the network, those that were refused among them.
+    NetworkRequests,
 }
 
 impl LimitKey {
     /// Every limit there is.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Wall,
         Self::Cpu,
         Self::Cpus,
@@ -61,6 +65,8 @@ impl LimitKey {
         Self::OpenFiles,
         Self::Artifacts,
         Self::ArtifactBytes,
+        Self::NetworkBytes,
+        Self::NetworkRequests,
     ];
 
     /// The name that a person writes.
@@ -77,6 +83,8 @@ impl LimitKey {
             Self::OpenFiles => "open-files",
             Self::Artifacts => "artifacts",
             Self::ArtifactBytes => "artifact-bytes",
+            Self::NetworkBytes => "network-bytes",
+            Self::NetworkRequests => "network-requests",
         }
     }
 
@@ -94,6 +102,8 @@ impl LimitKey {
             Self::OpenFiles => "open_files",
             Self::Artifacts => "artifacts",
             Self::ArtifactBytes => "artifact_bytes",
+            Self::NetworkBytes => "network_bytes",
+            Self::NetworkRequests => "network_requests",
         }
     }
 
@@ -102,8 +112,8 @@ impl LimitKey {
         match self {
             Self::Wall | Self::Cpu => Unit::Millis,
             Self::Cpus => Unit::MilliCpus,
-            Self::Memory | Self::Output | Self::Disk | Self::ArtifactBytes => Unit::Bytes,
-            Self::Processes | Self::Files | Self::OpenFiles | Self::Artifacts => Unit::Count,
+            Self::Memory | Self::Output | Self::Disk | Self::ArtifactBytes | Self::NetworkBytes => Unit::Bytes,
+            Self::Processes | Self::Files | Self::OpenFiles | Self::Artifacts | Self::NetworkRequests => Unit::Count,
         }
     }
 
@@ -116,7 +126,7 @@ impl LimitKey {
             Self::Disk => 64 << 10,
             Self::Files => 16,
             Self::OpenFiles => 8,
-            Self::Artifacts | Self::ArtifactBytes => 0,
+            Self::Artifacts | Self::ArtifactBytes | Self::NetworkBytes | Self::NetworkRequests => 0,
         }
     }
 

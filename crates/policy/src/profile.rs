@@ -8,12 +8,14 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
-use crate::capabilities::{Capabilities, Execution};
+use crate::capabilities::{Capabilities, Execution, LeastTiers, PackageMode};
+use crate::destination::Destination;
 use crate::lattice::{Element, Set};
 use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
-use crate::raw::{RawBound, RawLimits, RawSettings, RawValue, Text};
+use crate::raw::{RawBound, RawLimits, RawSettings, RawTiers, RawValue, Text};
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -86,6 +88,8 @@ impl Profile {
         let checked: ProfileName =
             name.as_ref().parse().map_err(|why: String| place.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
         let bound = place.narrow(Capabilities::nothing(), &raw)?;
+        place.names_no_exceptions(&raw)?;
+        place.allows_where_credentials_go(&raw, &bound)?;
         place.states_its_limits(&bound)?;
         Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), bound })
     }
@@ -94,14 +98,20 @@ impl Profile {
 /// Reads an agent's posture; `file` is used in messages only.
 pub fn parse_bound(file: &str, text: &str) -> Result<Bound, ProfileError> {
     let place = Place { file, text };
-    place.bound(&place.read()?)
+    let raw = place.read()?;
+    place.names_no_exceptions(&raw)?;
+    place.bound(&raw)
 }
 
 /// Reads settings and answers with the ceiling, unlimited where there is none; `file` is used in messages only.
 pub fn parse_settings(file: &str, text: &str) -> Result<Bound, ProfileError> {
     let place = Place { file, text };
     let settings: RawSettings = place.read()?;
-    place.bound(&settings.ceiling.unwrap_or_default())
+    let mut ceiling = place.bound(&settings.ceiling.unwrap_or_default())?;
+    if ceiling.private == Set::All {
+        ceiling.private = Set::none();
+    }
+    Ok(ceiling)
 }
 
 /// Where messages point to.
@@ -155,6 +165,8 @@ impl Place<'_> {
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
             network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,
             wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),
+            private: self.set(raw.network.as_ref().and_then(|n| n.private.as_deref()), base.private)?,
+            credentials: self.set(allowed(raw.credentials.as_ref()), base.credentials)?,
             packages: crate::capabilities::Packages {
                 python: packages.python.unwrap_or(base.packages.python),
                 node: packages.node.unwrap_or(base.packages.node),
@@ -164,6 +176,8 @@ impl Place<'_> {
             spawn: process.spawn.unwrap_or(base.spawn),
             kernel: process.kernel.unwrap_or(base.kernel),
             tier: raw.tier.unwrap_or(base.tier),
+            sensitivity: raw.sensitivity.unwrap_or(base.sensitivity),
+            tiers: tiers(raw),
             limits: self.limits(raw.limits.as_ref())?,
             grades: crate::capabilities::Grades {
                 memory: grades.memory.unwrap_or(base.grades.memory),
@@ -171,6 +185,31 @@ impl Place<'_> {
                 disk: grades.disk.unwrap_or(base.grades.disk),
             },
         })
+    }
+
+    /// What lies behind the operator's own walls is the operator's to open.
+    fn names_no_exceptions(&self, raw: &RawBound) -> Result<(), ProfileError> {
+        match raw.network.as_ref().and_then(|network| network.private.as_ref()) {
+            Some(ranges) => Err(self.at(
+                &ranges.first().map_or(0..0, Spanned::span),
+                "`private` excepts addresses from the refused ranges, which only the operator can",
+                "move it to [ceiling.network] in ringfence.toml",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A credential for a place that cannot be reached is a mistake.
+    fn allows_where_credentials_go(&self, raw: &RawBound, bound: &Capabilities) -> Result<(), ProfileError> {
+        let (Set::Only(bindings), Some(written)) = (&bound.credentials, allowed(raw.credentials.as_ref())) else { return Ok(()) };
+        let is_reached = |to: &Destination| match &bound.network {
+            Set::All => true,
+            Set::Only(listed) => listed.iter().any(|rule| rule.meet(to).is_some()),
+        };
+        let Some(lost) = bindings.iter().find(|binding| !is_reached(&binding.to)) else { return Ok(()) };
+        let span = written.iter().find(|text| text.as_ref().starts_with(&format!("{}: ", lost.name))).map_or(0..0, Spanned::span);
+        let cause = format!("credential `{}` is bound to `{}`, which [network] does not allow", lost.name, lost.to);
+        Err(self.at(&span, &cause, &format!("add \"{}\" to `allow` under [network], or remove the credential", lost.to)))
     }
 
     fn set<T: Element + FromStr>(&self, written: Option<&[Text]>, base: Set<T>) -> Result<Set<T>, ProfileError>
@@ -198,9 +237,25 @@ impl Place<'_> {
         Ok(limits)
     }
 
-    /// A profile that executes says how much: nothing is unlimited by omission. (`cpus` alone may be left out: every processor.)
+    /// A profile that executes says how much: nothing is unlimited by omission. (`cpus` alone may be left out: every processor. Without a network there is
+    /// nothing to limit of it.)
     fn states_its_limits(&self, bound: &Capabilities) -> Result<(), ProfileError> {
-        let is_missing = |key: &LimitKey| *key != LimitKey::Cpus && bound.limits.get(*key).is_none();
+        let has_network = !bound.network.is_none() || bound.packages.most() > PackageMode::None;
+        let is_needed = |key: LimitKey| match key {
+            LimitKey::Cpus => false,
+            LimitKey::NetworkBytes | LimitKey::NetworkRequests => has_network,
+            LimitKey::Wall
+            | LimitKey::Cpu
+            | LimitKey::Memory
+            | LimitKey::Processes
+            | LimitKey::Output
+            | LimitKey::Disk
+            | LimitKey::Files
+            | LimitKey::OpenFiles
+            | LimitKey::Artifacts
+            | LimitKey::ArtifactBytes => true,
+        };
+        let is_missing = |key: &LimitKey| is_needed(*key) && bound.limits.get(*key).is_none();
         let missing: Vec<&str> = LimitKey::ALL.iter().filter(|k| is_missing(k)).map(|k| k.name()).collect();
         match bound.execution == Execution::Commands && !missing.is_empty() {
             true => Err(self.at(
@@ -211,6 +266,12 @@ impl Place<'_> {
             false => Ok(()),
         }
     }
+}
+
+fn tiers(raw: &RawBound) -> LeastTiers {
+    let mut tiers = LeastTiers::default();
+    raw.tiers.iter().flat_map(RawTiers::written).for_each(|(sensitivity, tier)| tiers.set(sensitivity, tier));
+    tiers
 }
 
 fn allowed(names: Option<&crate::raw::RawNames>) -> Option<&[Text]> {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Storage, Tier, Wildcards};
+use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
 
 /// A text with its place in the file.
@@ -25,12 +25,18 @@ pub struct RawBound {
     pub(crate) execution: Option<Execution>,
     /// The least tier: `process`, `gvisor` or `microvm`.
     pub(crate) tier: Option<Tier>,
+    /// How sensitive the work is: `public`, `internal`, `confidential` or `restricted`.
+    pub(crate) sensitivity: Option<Sensitivity>,
+    /// The least tier for work of a sensitivity, and of a higher one.
+    pub(crate) tiers: Option<RawTiers>,
     /// What can be read and what can leave.
     pub(crate) files: Option<RawFiles>,
     /// Which variables a request may set.
     pub(crate) environment: Option<RawNames>,
     /// Which destinations may be reached.
     pub(crate) network: Option<RawNetwork>,
+    /// Which credentials are put in outside: `NAME: https://HOST:443 header=HEADER variable=VARIABLE`, with ` methods=` and ` paths=` as in [network].
+    pub(crate) credentials: Option<RawNames>,
     /// How packages may be installed.
     pub(crate) packages: Option<RawPackages>,
     /// Which governed tools may be called.
@@ -61,6 +67,34 @@ pub(crate) struct RawFiles {
     pub(crate) storage: Option<Storage>,
 }
 
+/// The least tier by sensitivity: `process`, `gvisor` or `microvm`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTiers {
+    /// For what anyone may know.
+    pub(crate) public: Option<Tier>,
+    /// For what an organisation knows.
+    pub(crate) internal: Option<Tier>,
+    /// For what does harm if it becomes known.
+    pub(crate) confidential: Option<Tier>,
+    /// For what does great harm if it becomes known.
+    pub(crate) restricted: Option<Tier>,
+}
+
+impl RawTiers {
+    /// The tiers that were written, each with its sensitivity.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (Sensitivity, Tier)> {
+        [
+            (Sensitivity::Public, self.public),
+            (Sensitivity::Internal, self.internal),
+            (Sensitivity::Confidential, self.confidential),
+            (Sensitivity::Restricted, self.restricted),
+        ]
+        .into_iter()
+        .filter_map(|(sensitivity, tier)| tier.map(|tier| (sensitivity, tier)))
+    }
+}
+
 /// A list of names, patterns or destinations.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,9 +108,13 @@ pub(crate) struct RawNames {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawNetwork {
-    /// `SCHEME://HOST:PORT` or `SCHEME://*.SUFFIX:PORT`; an empty list allows nothing.
+    /// `SCHEME://HOST:PORT` or `SCHEME://*.SUFFIX:PORT`, followed by ` methods=GET,HEAD` and ` paths=/v1,/status` where only some requests are meant; an
+    /// empty list allows nothing.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<Text>>,
+    /// Refused ranges of addresses, such as `10.20.0.0/16`, that a name may lead to after all. The ceiling only.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) private: Option<Vec<Text>>,
     /// `none`: a destination of another layer that stands for more than one host does not count.
     pub(crate) wildcards: Option<Wildcards>,
 }
@@ -170,6 +208,12 @@ pub(crate) struct RawLimits {
     /// Bytes of all artifacts, such as `256MiB`.
     #[schemars(with = "Option<RawValue>")]
     pub(crate) artifact_bytes: Option<Spanned<RawValue>>,
+    /// Bytes over the network, both ways, such as `1GiB`.
+    #[schemars(with = "Option<RawValue>")]
+    pub(crate) network_bytes: Option<Spanned<RawValue>>,
+    /// Connections and requests over the network.
+    #[schemars(with = "Option<RawValue>")]
+    pub(crate) network_requests: Option<Spanned<RawValue>>,
 }
 
 impl RawLimits {
@@ -187,6 +231,8 @@ impl RawLimits {
             (LimitKey::OpenFiles, &self.open_files),
             (LimitKey::Artifacts, &self.artifacts),
             (LimitKey::ArtifactBytes, &self.artifact_bytes),
+            (LimitKey::NetworkBytes, &self.network_bytes),
+            (LimitKey::NetworkRequests, &self.network_requests),
         ]
         .into_iter()
         .filter_map(|(key, value)| value.as_ref().map(|v| (key, v)))

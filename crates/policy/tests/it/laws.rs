@@ -3,8 +3,8 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringfence_policy::{
-    Capabilities, Destination, Execution, Grade, Grades, Inputs, Kernel, LimitKey, Limits, NamePattern, PackageMode, Packages, PathScope,
-    Project, Set, Spawn, Storage, Tier, Wildcards,
+    AddressRange, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, Inputs, Kernel, LeastTiers, LimitKey, Limits,
+    NamePattern, PackageMode, Packages, PathScope, Project, Sensitivity, Set, Spawn, Storage, Tier, Wildcards,
 };
 
 fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
@@ -20,6 +20,12 @@ where
     prop_oneof![1 => Just(Set::All), 6 => some]
 }
 
+fn tiers(listed: Vec<(Sensitivity, Tier)>) -> LeastTiers {
+    let mut tiers = LeastTiers::default();
+    listed.into_iter().for_each(|(sensitivity, tier)| tiers.set(sensitivity, tier));
+    tiers
+}
+
 fn limits() -> impl Strategy<Value = Limits> {
     btree_map(choice(&LimitKey::ALL), 0u64..5, 0..6).prop_map(|values| {
         let mut limits = Limits::default();
@@ -30,7 +36,22 @@ fn limits() -> impl Strategy<Value = Limits> {
 
 const PATHS: &[&str] = &["**", "out/**", "out/a/**", "out/a", "report.md", "out"];
 const NAMES: &[&str] = &["*", "APP_*", "APP_MODE", "HOME", "APP_M*"];
-const PLACES: &[&str] = &["*.example.com:443", "api.example.com:443", "*.api.example.com:443", "api.example.com:80", "db.example.org:5432"];
+const PLACES: &[&str] = &[
+    "*.example.com:443",
+    "api.example.com:443",
+    "*.api.example.com:443",
+    "api.example.com:80",
+    "db.example.org:5432",
+    "api.example.com:443 methods=GET,HEAD",
+    "api.example.com:443 methods=GET paths=/v1",
+    "*.example.com:443 paths=/v1/a,/v2",
+];
+const RANGES: &[&str] = &["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3/32", "fd00::/8", "fd00:1::/32", "0.0.0.0/0"];
+const BINDINGS: &[&str] = &[
+    "a: https://api.example.com:443 header=authorization variable=T",
+    "a: https://api.example.com:443 methods=GET header=authorization variable=T",
+    "b: https://api.example.com:443 header=authorization variable=T",
+];
 
 prop_compose! {
     fn capabilities()(
@@ -41,6 +62,8 @@ prop_compose! {
         packages in (choice(PackageMode::ALL), choice(PackageMode::ALL), choice(PackageMode::ALL)),
         grades in (choice(Grade::ALL), choice(Grade::ALL), choice(Grade::ALL)),
         storage in choice(Storage::ALL),
+        outside in (set::<AddressRange>(RANGES), set::<CredentialBinding>(BINDINGS)),
+        sensitivity in (choice(Sensitivity::ALL), vec((choice(Sensitivity::ALL), choice(Tier::ALL)), 0..3)),
         limits in limits(),
     ) -> Capabilities {
         Capabilities {
@@ -49,6 +72,7 @@ prop_compose! {
             network: network.0, wildcards: network.1,
             packages: Packages { python: packages.0, node: packages.1, rust: packages.2 },
             grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
+            private: outside.0, credentials: outside.1, sensitivity: sensitivity.0, tiers: tiers(sensitivity.1),
             limits, storage,
         }
     }
