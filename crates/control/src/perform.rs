@@ -135,6 +135,7 @@ impl Performance<'_> {
             project: views.project.clone(),
             has_writable_union: self.runner.host.has_writable_union(),
             disk: self.runner.disk_place(self.grant, self.journal.work()),
+            doors: &ringfence_isolation::Doors::default(),
         });
         self.inside.alter(&mut plan);
         record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;

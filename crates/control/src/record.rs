@@ -25,6 +25,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         exports: request.exports.clone(),
         tier: request.tier,
         storage: request.storage,
+        sensitivity: request.sensitivity,
     }
 }
 

@@ -181,7 +181,12 @@ pub(crate) fn grades(host: &Host, grant: &Grant) -> BTreeMap<String, String> {
     let grade = |key: LimitKey| match key {
         LimitKey::Memory => host.memory_grade().word(),
         LimitKey::Cpu => host.cpu_grade().word(),
-        LimitKey::Wall | LimitKey::Output | LimitKey::Artifacts | LimitKey::ArtifactBytes => "watched",
+        LimitKey::Wall
+        | LimitKey::Output
+        | LimitKey::Artifacts
+        | LimitKey::ArtifactBytes
+        | LimitKey::NetworkBytes
+        | LimitKey::NetworkRequests => "watched",
         LimitKey::Disk | LimitKey::Files if grant.capabilities.storage == Storage::Disk => host.disk_grade().word(),
         LimitKey::Cpus | LimitKey::Processes | LimitKey::Disk | LimitKey::Files => "kernel",
         LimitKey::OpenFiles => "per-process",

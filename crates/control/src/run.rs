@@ -130,6 +130,7 @@ impl Runner {
             project: None,
             has_writable_union: self.host.has_writable_union(),
             disk: self.disk_place(&grant, &self.home.work().join("RUN")),
+            doors: &ringfence_isolation::Doors::default(),
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;

@@ -61,6 +61,9 @@ pub(crate) struct RunArguments {
     /// Where to keep what the run writes: memory (it counts as memory) or disk; the profile must allow it [default: memory]
     #[arg(long, value_name = "memory or disk")]
     pub(crate) storage: Option<String>,
+    /// How sensitive the work is, at least: public, internal, confidential or restricted; the operator may ask for a stronger tier by it
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) sensitivity: Option<String>,
     /// At least this tier: process, gvisor or microvm
     #[arg(long, value_name = "TIER")]
     pub(crate) tier: Option<String>,
