@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod doors;
 mod ending;
 mod error;
 mod inside;
 mod perform;
 mod profiles;
 mod record;
+mod recording;
 mod registry;
 mod report;
 mod request;
@@ -22,7 +24,7 @@ pub use error::RunError;
 pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
-pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
+pub use report::{ArtifactReport, HiddenReport, NetworkReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use run::{Explained, Runner, missing_in_this_version};
 pub use settings::Settings;

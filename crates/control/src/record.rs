@@ -123,9 +123,8 @@ fn stream(captured: &Captured) -> StreamRecord {
     StreamRecord { bytes: captured.bytes, sha256: Digest::from_bytes(captured.sha256), is_truncated: captured.cut > 0 }
 }
 
-pub(crate) fn sandbox_ended(journal: &mut Journal, remains: &Remains) -> Result<(), StoreError> {
-    let limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
-    journal.append(Event::SandboxEnded { usage: usage(&remains.usage), limits_reached })
+pub(crate) fn sandbox_ended(journal: &mut Journal, remains: &Remains, limits_reached: &[String]) -> Result<(), StoreError> {
+    journal.append(Event::SandboxEnded { usage: usage(&remains.usage), limits_reached: limits_reached.to_vec() })
 }
 
 pub(crate) fn usage(usage: &Usage) -> UsageRecord {

@@ -1,5 +1,7 @@
 //! What the caller gets: `--json` prints it. Its JSON Schema is in docs/reference.
 
+mod network;
+
 use std::collections::BTreeMap;
 
 use base64::Engine;
@@ -8,6 +10,8 @@ use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remai
 use ringfence_policy::{Grant, LimitKey, Storage};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use network::NetworkReport;
 
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,6 +60,9 @@ pub struct RunReport {
     pub refusals: Vec<RefusalReport>,
     /// What the program could not see of its inputs.
     pub hidden: Vec<HiddenReport>,
+    /// What was decided about the network, the first 1,000 in order; the record has all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkReport>,
     /// Digest of the sealed statement.
     pub evidence: String,
     /// The status with which `ringfence run` exits.
@@ -127,6 +134,7 @@ impl RunReport {
             artifacts: Vec::new(),
             refusals: Vec::new(),
             hidden: Vec::new(),
+            network: Vec::new(),
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
             warning: None,
@@ -146,7 +154,7 @@ impl RunReport {
 
     pub(crate) fn take_usage(&mut self, remains: &Remains) {
         self.usage = crate::record::usage(&remains.usage);
-        self.limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
+        self.limits_reached.extend(remains.limits_reached.iter().map(|key| key.name().to_owned()));
     }
 
     /// A program that ended well has not done what was asked if something named did not leave.

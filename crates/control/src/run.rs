@@ -5,15 +5,18 @@ use std::collections::BTreeSet;
 use ringfence_evidence::SigningKey;
 use std::path::Path;
 
-use ringfence_isolation::{Cgroups, DiskPlace, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Storage, Tier, resolve};
-use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
+use ringfence_isolation::{
+    Cgroups, DiskPlace, Doors, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity,
+};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Set, Storage, Tier, resolve};
+use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
 
+use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
 use crate::inside::Inside;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
-use crate::request::{Attachments, RunRequest};
+use crate::request::{Attachments, RunRequest, Secret};
 use crate::settings::Settings;
 use crate::{ending, perform, record, sweep};
 
@@ -25,6 +28,7 @@ pub struct Runner {
     pub(crate) host: Host,
     pub(crate) key: SigningKey,
     pub(crate) artifacts: Artifacts,
+    pub(crate) credentials: Credentials,
     warnings: Vec<String>,
 }
 
@@ -47,7 +51,15 @@ impl Runner {
         let key = load_or_make_key(&home)?;
         let warnings = sweep::sweep(&home, &key)?;
         let artifacts = Artifacts::of(&home);
-        Ok(Self { host: Host::look(), artifacts, settings, key, home, warnings })
+        let credentials = Credentials::of(&home, KeySources::default());
+        Ok(Self { host: Host::look(), artifacts, settings, key, home, credentials, warnings })
+    }
+
+    /// Takes the key of stored credentials from elsewhere than the home.
+    #[must_use]
+    pub fn with_key_sources(mut self, sources: KeySources) -> Self {
+        self.credentials = Credentials::of(&self.home, sources);
+        self
     }
 
     /// What a person should look at: found while sweeping.
@@ -67,6 +79,7 @@ impl Runner {
         attachments: Attachments<'_>,
         inside: &Inside<'_>,
     ) -> Result<RunReport, RunError> {
+        let request = &self.with_stored_secrets(request);
         let agent = registry::active(&self.home, &request.agent)?;
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
@@ -87,6 +100,16 @@ impl Runner {
             Err(error) => report.warning = Some(format!("run {run} has ended, but what it left cannot be removed yet: {error}")),
         }
         Ok(report)
+    }
+
+    /// A stored credential is a known secret, should somebody have written it into an argument. One that does not read is told of later.
+    fn with_stored_secrets(&self, request: &RunRequest) -> RunRequest {
+        let mut request = request.clone();
+        if let Set::Only(bindings) = &request.profile.profile.bound.credentials {
+            let values = bindings.iter().filter_map(|binding| self.credentials.get(binding.name.as_str()).ok().flatten());
+            request.known_secrets.extend(values.map(Secret::new));
+        }
+        request
     }
 
     /// Policy first, then what this version and this host can do.
@@ -120,6 +143,12 @@ impl Runner {
             path: self.home.images(),
             source,
         })?;
+        let doors = match DoorsAhead::of(&grant.capabilities, &self.credentials) {
+            Err(NoDoors::Refused(refusal)) => return Ok(Err(refusal)),
+            Err(NoDoors::Failed(act, source)) => return Err(RunError::File { act, path: self.home.root().to_owned(), source }),
+            Ok(ahead) => ahead.map_or_else(|| Ok(Doors::default()), |ahead| ahead.inside()),
+        };
+        let doors = doors.map_err(|source| RunError::File { act: "read", path: "/etc/ssl/certs".into(), source })?;
         let spec = SandboxSpec {
             capabilities: &grant.capabilities,
             cgroups: &self.host.cgroups,
@@ -130,7 +159,7 @@ impl Runner {
             project: None,
             has_writable_union: self.host.has_writable_union(),
             disk: self.disk_place(&grant, &self.home.work().join("RUN")),
-            doors: &ringfence_isolation::Doors::default(),
+            doors: &doors,
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
@@ -164,8 +193,6 @@ fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(
 pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
     if capabilities.tier != Tier::Process {
         Some(format!("tier `{}`", capabilities.tier))
-    } else if !capabilities.network.is_none() {
-        Some(format!("network destinations ({})", capabilities.network))
     } else if capabilities.packages.most() != PackageMode::None {
         Some(format!("package installs ({})", capabilities.packages))
     } else if !capabilities.tools.is_none() {

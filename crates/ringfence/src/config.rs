@@ -5,6 +5,7 @@ use std::env;
 use std::path::PathBuf;
 
 use ringfence_control::Secret;
+use ringfence_store::KeySources;
 
 /// What the environment says.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) home: PathBuf,
     user_home: Option<PathBuf>,
+    /// Where the key of stored credentials comes from.
+    pub(crate) key_sources: KeySources,
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<Secret>,
 }
@@ -30,7 +33,11 @@ impl Config {
             .or_else(|| is_root.then(|| PathBuf::from("/var/lib/ringfence")))
             .or_else(|| data.or_else(|| user_home.as_ref().map(|h| h.join(".local/share"))).map(|d| d.join("ringfence")))
             .ok_or("neither RINGFENCE_HOME nor HOME is set, so there is no place for records")?;
-        Ok(Self { home, user_home, known_secrets: known_secrets() })
+        let key_sources = KeySources {
+            text: env::var("RINGFENCE_CREDENTIAL_KEY").ok().filter(|text| !text.is_empty()),
+            file: env::var_os("RINGFENCE_CREDENTIAL_KEY_FILE").filter(|path| !path.is_empty()).map(PathBuf::from),
+        };
+        Ok(Self { home, user_home, key_sources, known_secrets: known_secrets() })
     }
 
     /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)

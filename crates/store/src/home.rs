@@ -25,7 +25,7 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged"] {
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged", "credentials"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)

@@ -3,6 +3,7 @@
 mod artifact;
 mod audit;
 mod completions;
+mod credential;
 mod doctor;
 mod evidence;
 mod explain;
@@ -51,6 +52,8 @@ enum Command {
     Evidence(evidence::EvidenceArguments),
     /// List, show or fetch what left sandboxes
     Artifact(artifact::ArtifactArguments),
+    /// Store, list or forget credentials that are put in outside the sandbox
+    Credential(credential::CredentialArguments),
     /// Print what this host can enforce, what is missing, and how to get it
     Doctor(doctor::DoctorArguments),
     /// Print the JSON Schema of a format
@@ -78,7 +81,8 @@ impl Context {
 
     fn runner(&self, home: Home) -> Result<Runner, Failure> {
         let settings = self.settings(&home)?;
-        Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))
+        let runner = Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))?;
+        Ok(runner.with_key_sources(self.config.key_sources.clone()))
     }
 }
 
@@ -104,6 +108,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Profile(arguments) => profile::run(&context, &arguments),
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
+        Command::Credential(arguments) => credential::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

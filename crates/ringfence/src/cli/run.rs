@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Args;
-use ringfence_control::{Attachments, OutputTo, RunReport};
+use ringfence_control::{Attachments, NetworkReport, OutputTo, RunReport};
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::stop_requested_descriptor;
 
@@ -123,9 +123,34 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         for refusal in &report.refusals {
             complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
         }
+        for refused in refused_on_the_network(report) {
+            complain(&format!("ringfence: refused on the network: {refused}"));
+        }
         complain(&closing_line(report));
     }
     Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
+}
+
+/// What was refused, each once.
+fn refused_on_the_network(report: &RunReport) -> Vec<String> {
+    const NAMED: usize = 16;
+    let place = |decision: &NetworkReport| match decision.port {
+        Some(port) => format!("{}:{port}", decision.host),
+        None => decision.host.clone(),
+    };
+    let refused = report.network.iter().filter(|decision| !decision.allowed);
+    let mut lines: Vec<String> = Vec::new();
+    for line in refused.map(|decision| format!("{}: {}", out::harmless(&place(decision)), out::harmless(&decision.rule))) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    if lines.len() > NAMED {
+        let more = lines.len() - NAMED;
+        lines.truncate(NAMED);
+        lines.push(format!("{more} more; `ringfence evidence show {}` names them", report.run));
+    }
+    lines
 }
 
 /// One line: the run, its end, artifacts and evidence.
@@ -139,6 +164,10 @@ fn closing_line(report: &RunReport) -> String {
     }
     if !report.hidden.is_empty() {
         parts.push(format!("{} hidden", report.hidden.len()));
+    }
+    if !report.network.is_empty() {
+        let allowed = report.network.iter().filter(|decision| decision.allowed).count();
+        parts.push(format!("network: {allowed} allowed, {} refused", report.network.len() - allowed));
     }
     if !report.artifacts.is_empty() {
         let named = report.artifacts.iter().take(8).map(|a| format!("{} ({})", out::harmless(&a.path), out::bytes(a.bytes)));
