@@ -9,6 +9,7 @@ use crate::destination::Destination;
 use crate::lattice::Set;
 use crate::limits::Limits;
 use crate::names::{NamePattern, PathScope};
+use crate::packages::Packages;
 
 /// An ordered choice whose smaller value is the smaller capability.
 macro_rules! choice {
@@ -40,6 +41,7 @@ macro_rules! choice {
         }
     };
 }
+pub(crate) use choice;
 
 choice!(
     /// Whether anything can be executed at all.
@@ -153,43 +155,6 @@ impl Storage {
     }
 }
 
-/// Package modes by language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Packages {
-    /// Python.
-    pub python: PackageMode,
-    /// Node.
-    pub node: PackageMode,
-    /// Rust.
-    pub rust: PackageMode,
-}
-
-impl Packages {
-    fn all(mode: PackageMode) -> Self {
-        Self { python: mode, node: mode, rust: mode }
-    }
-
-    fn meet(self, other: Self) -> Self {
-        Self { python: self.python.min(other.python), node: self.node.min(other.node), rust: self.rust.min(other.rust) }
-    }
-
-    /// The most that any language has.
-    pub fn most(self) -> PackageMode {
-        self.python.max(self.node).max(self.rust)
-    }
-}
-
-impl fmt::Display for Packages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.most() {
-            PackageMode::None => f.write_str("none"),
-            PackageMode::Locked | PackageMode::Allowlist | PackageMode::Open => {
-                write!(f, "python {}, node {}, rust {}", self.python, self.node, self.rust)
-            }
-        }
-    }
-}
-
 /// The least grade at which a limit may be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grades {
@@ -278,7 +243,7 @@ impl Capabilities {
             environment: Set::All,
             network: Set::All,
             wildcards: Wildcards::Any,
-            packages: Packages::all(PackageMode::Open),
+            packages: Packages::unlimited(),
             tools: Set::All,
             spawn: Spawn::Any,
             kernel: Kernel::Debug,
@@ -300,7 +265,7 @@ impl Capabilities {
             environment: Set::none(),
             network: Set::none(),
             wildcards: Wildcards::Any,
-            packages: Packages::all(PackageMode::None),
+            packages: Packages::nothing(),
             tools: Set::none(),
             spawn: Spawn::None,
             kernel: Kernel::Default,
@@ -323,7 +288,7 @@ impl Capabilities {
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
             wildcards: self.wildcards.min(other.wildcards),
-            packages: self.packages.meet(other.packages),
+            packages: self.packages.meet(&other.packages),
             tools: self.tools.meet(&other.tools),
             spawn: self.spawn.min(other.spawn),
             kernel: self.kernel.min(other.kernel),

@@ -17,6 +17,8 @@ mod lattice;
 mod limits;
 mod matrix;
 mod names;
+mod package_rule;
+mod packages;
 mod profile;
 mod raw;
 mod resolve;
@@ -24,7 +26,7 @@ mod shipped;
 
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::{
-    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Storage, Tier, Wildcards,
+    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Project, Spawn, Storage, Tier, Wildcards,
 };
 pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
 pub use glob::{Glob, GlobError};
@@ -33,6 +35,8 @@ pub use lattice::{Element, Set};
 pub use limits::{LimitError, LimitKey, Limits, Unit};
 pub use matrix::{Matrix, MatrixRow, SafeDefault};
 pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePathError};
+pub use package_rule::{Ecosystem, PackageName, PackageRule, PackageRuleError, PackageVersion};
+pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
 pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound, parse_settings};
 pub use raw::{RawBound, RawSettings};
 pub use resolve::{Decision, Grant, Layer, Refusal, resolve};

@@ -123,3 +123,14 @@ fn storage_is_on_disk_only_where_it_is_allowed_and_named() {
     assert_eq!(refusal.layer, Layer::Ceiling);
     assert!(refusal.hint.contains("storage = \"disk\""), "{refusal:?}");
 }
+
+/// The list of a ceiling holds for a profile that is open for another language, too.
+#[test]
+fn an_open_profile_under_a_list_has_what_is_listed() {
+    let profile = PROFILE.replace("[process]", "[packages]\npython = \"open\"\nnode = \"open\"\n[process]");
+    let ceiling = "[ceiling.packages]\npython = \"allowlist\"\nallow = [\"python:requests>=2\"]\nminimum-age = \"24h\"\n";
+    let (ceiling, profile) = (parse_settings("c", ceiling).unwrap(), Profile::parse("p", &profile).unwrap());
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    let shown = "python allowlist, node open, rust none; list: python:requests>=2; at least 72 h old";
+    assert_eq!(grant.capabilities.packages.to_string(), shown);
+}
