@@ -183,7 +183,7 @@ impl Packages {
     pub fn lists(&self, ecosystem: Ecosystem, name: &PackageName) -> bool {
         match &self.allow {
             Set::All => true,
-            Set::Only(rules) => rules.iter().any(|rule| rule.names(ecosystem, name)),
+            Set::Only(rules) => rules.iter().any(|rule| !rule.is_any_name() && rule.names(ecosystem, name)),
         }
     }
 
@@ -191,15 +191,18 @@ impl Packages {
     pub fn lists_version(&self, ecosystem: Ecosystem, name: &PackageName, version: &PackageVersion) -> bool {
         match &self.allow {
             Set::All => true,
-            Set::Only(rules) => rules.iter().any(|rule| rule.names(ecosystem, name) && rule.fits(version)),
+            Set::Only(rules) => rules.iter().any(|rule| !rule.is_any_name() && rule.names(ecosystem, name) && rule.fits(version)),
         }
     }
 
-    /// The part of the list that a mode asks.
+    /// The part of the list that a mode asks. (Where one layer says `allowlist` and the other `open`, neither may have listed anything.)
     fn heeded(&self) -> Set<PackageRule> {
         match &self.allow {
             Set::All => Set::All,
-            Set::Only(rules) => Set::only(rules.iter().filter(|rule| self.mode(rule.ecosystem()) == PackageMode::Allowlist).cloned()),
+            Set::Only(rules) => {
+                let is_heeded = |rule: &&PackageRule| !rule.is_any_name() && self.mode(rule.ecosystem()) == PackageMode::Allowlist;
+                Set::only(rules.iter().filter(is_heeded).cloned())
+            }
         }
     }
 

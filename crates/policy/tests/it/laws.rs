@@ -34,6 +34,7 @@ const PLACES: &[&str] = &["*.example.com:443", "api.example.com:443", "*.api.exa
 
 const RULES: &[&str] = &[
     "python:*",
+    "node:*",
     "python:x",
     "python:x>=1",
     "python:x>=1,<2",
@@ -44,6 +45,8 @@ const RULES: &[&str] = &[
     "rust:x=1.0.0-rc.1",
     "rust:x<2",
 ];
+/// Without those that stand for every name, which list nothing by themselves.
+const LISTED: &[&str] = RULES.split_at(2).1;
 const AGES: &[&str] = &["0s", "90min", "72h", "7d"];
 
 prop_compose! {
@@ -123,8 +126,8 @@ proptest! {
 
     #[test]
     fn what_both_lists_have_in_common_fits_no_version_that_one_refuses(
-        a in set::<PackageRule>(RULES),
-        b in set::<PackageRule>(RULES),
+        a in set::<PackageRule>(LISTED),
+        b in set::<PackageRule>(LISTED),
         version in "[0-2](\\.[0-9]){2}(-rc\\.1)?",
     ) {
         let with = |allow: Set<PackageRule>| Packages { allow, ..Packages::unlimited() };

@@ -133,4 +133,7 @@ fn an_open_profile_under_a_list_has_what_is_listed() {
     let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
     let shown = "python allowlist, node open, rust none; list: python:requests>=2; at least 72 h old";
     assert_eq!(grant.capabilities.packages.to_string(), shown);
+    let ceiling = parse_settings("c", "[ceiling.packages]\npython = \"allowlist\"\n").unwrap();
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    assert_eq!(grant.capabilities.packages.to_string(), "python allowlist, node open, rust none; list: none; at least 72 h old");
 }
