@@ -30,3 +30,4 @@ pub use resolver::{Resolver, Resolving, SystemResolver};
 pub use rules::Rules;
 pub use tls::Interception;
 pub use witness::{Closed, EgressEvent, Opened, Refused, RequestLine, Unrecorded, Way, Witness};
+pub mod packages;

@@ -12,6 +12,7 @@ use crate::destination::Destination;
 use crate::lattice::Set;
 use crate::limits::Limits;
 use crate::names::{NamePattern, PathScope};
+use crate::packages::Packages;
 
 /// An ordered choice whose smaller value is the smaller capability.
 macro_rules! choice {
@@ -43,6 +44,7 @@ macro_rules! choice {
         }
     };
 }
+pub(crate) use choice;
 
 choice!(
     /// Whether anything can be executed at all.
@@ -219,43 +221,6 @@ impl Storage {
     }
 }
 
-/// Package modes by language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Packages {
-    /// Python.
-    pub python: PackageMode,
-    /// Node.
-    pub node: PackageMode,
-    /// Rust.
-    pub rust: PackageMode,
-}
-
-impl Packages {
-    fn all(mode: PackageMode) -> Self {
-        Self { python: mode, node: mode, rust: mode }
-    }
-
-    fn meet(self, other: Self) -> Self {
-        Self { python: self.python.min(other.python), node: self.node.min(other.node), rust: self.rust.min(other.rust) }
-    }
-
-    /// The most that any language has.
-    pub fn most(self) -> PackageMode {
-        self.python.max(self.node).max(self.rust)
-    }
-}
-
-impl fmt::Display for Packages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.most() {
-            PackageMode::None => f.write_str("none"),
-            PackageMode::Locked | PackageMode::Allowlist | PackageMode::Open => {
-                write!(f, "python {}, node {}, rust {}", self.python, self.node, self.rust)
-            }
-        }
-    }
-}
-
 /// The least grade at which a limit may be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grades {
@@ -358,7 +323,7 @@ impl Capabilities {
             wildcards: Wildcards::Any,
             private: Set::All,
             credentials: Set::All,
-            packages: Packages::all(PackageMode::Open),
+            packages: Packages::unlimited(),
             tools: Set::All,
             spawn: Spawn::Any,
             kernel: Kernel::Debug,
@@ -384,7 +349,7 @@ impl Capabilities {
             wildcards: Wildcards::Any,
             private: Set::All,
             credentials: Set::none(),
-            packages: Packages::all(PackageMode::None),
+            packages: Packages::nothing(),
             tools: Set::none(),
             spawn: Spawn::None,
             kernel: Kernel::Default,
@@ -411,7 +376,7 @@ impl Capabilities {
             wildcards: self.wildcards.min(other.wildcards),
             private: self.private.meet(&other.private),
             credentials: self.credentials.meet(&other.credentials),
-            packages: self.packages.meet(other.packages),
+            packages: self.packages.meet(&other.packages),
             tools: self.tools.meet(&other.tools),
             spawn: self.spawn.min(other.spawn),
             kernel: self.kernel.min(other.kernel),

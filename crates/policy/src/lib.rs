@@ -20,6 +20,8 @@ mod lattice;
 mod limits;
 mod matrix;
 mod names;
+mod package_rule;
+mod packages;
 mod profile;
 mod raw;
 mod request_rule;
@@ -29,8 +31,8 @@ mod shipped;
 pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::{
-    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, LeastTiers, PackageMode, Packages, Project, Sensitivity, Spawn, Storage,
-    Tier, Wildcards,
+    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, LeastTiers, PackageMode, Project, Sensitivity, Spawn, Storage, Tier,
+    Wildcards,
 };
 pub use credential::{CredentialBinding, CredentialError, CredentialName};
 pub use destination::{Destination, DestinationError, Scheme};
@@ -41,6 +43,8 @@ pub use lattice::{Element, Set};
 pub use limits::{LimitError, LimitKey, Limits, Unit};
 pub use matrix::{Matrix, MatrixRow, SafeDefault};
 pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePathError};
+pub use package_rule::{Ecosystem, PackageName, PackageRule, PackageRuleError, PackageVersion};
+pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
 pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound, parse_settings};
 pub use raw::{RawBound, RawSettings};
 pub use request_rule::{Method, PathPrefix};

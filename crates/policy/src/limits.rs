@@ -171,7 +171,7 @@ const BYTE_UNITS: &[(&str, u64)] = &[
 ];
 
 /// Reads `number unit` where the unit is one of those given. The number may have a fraction of up to six digits, and underscores.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+pub(crate) fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
@@ -187,7 +187,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// The value in the largest unit that divides it.
-fn largest(value: u64, units: &[(&str, u64)]) -> String {
+pub(crate) fn largest(value: u64, units: &[(&str, u64)]) -> String {
     let fitting = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
     let (name, factor) = fitting.or(units.last()).copied().unwrap_or(("", 1));
     format!("{} {name}", value / factor)

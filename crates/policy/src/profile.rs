@@ -15,7 +15,9 @@ use crate::destination::Destination;
 use crate::lattice::{Element, Set};
 use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
-use crate::raw::{RawBound, RawLimits, RawSettings, RawTiers, RawValue, Text};
+use crate::package_rule::PackageRule;
+use crate::packages::Packages;
+use crate::raw::{RawBound, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -153,7 +155,7 @@ impl Place<'_> {
 
     /// Lays what was written over `base`, which holds the meaning of what was not.
     fn narrow(&self, base: Capabilities, raw: &RawBound) -> Result<Capabilities, ProfileError> {
-        let (files, packages) = (raw.files.clone().unwrap_or_default(), raw.packages.clone().unwrap_or_default());
+        let files = raw.files.clone().unwrap_or_default();
         let (process, grades) = (raw.process.clone().unwrap_or_default(), raw.grades.clone().unwrap_or_default());
         Ok(Capabilities {
             execution: raw.execution.unwrap_or(base.execution),
@@ -167,11 +169,7 @@ impl Place<'_> {
             wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),
             private: self.set(raw.network.as_ref().and_then(|n| n.private.as_deref()), base.private)?,
             credentials: self.set(allowed(raw.credentials.as_ref()), base.credentials)?,
-            packages: crate::capabilities::Packages {
-                python: packages.python.unwrap_or(base.packages.python),
-                node: packages.node.unwrap_or(base.packages.node),
-                rust: packages.rust.unwrap_or(base.packages.rust),
-            },
+            packages: self.packages(raw.packages.as_ref(), base.packages)?,
             tools: self.set(allowed(raw.tools.as_ref()), base.tools)?,
             spawn: process.spawn.unwrap_or(base.spawn),
             kernel: process.kernel.unwrap_or(base.kernel),
@@ -210,6 +208,38 @@ impl Place<'_> {
         let span = written.iter().find(|text| text.as_ref().starts_with(&format!("{}: ", lost.name))).map_or(0..0, Spanned::span);
         let cause = format!("credential `{}` is bound to `{}`, which [network] does not allow", lost.name, lost.to);
         Err(self.at(&span, &cause, &format!("add \"{}\" to `allow` under [network], or remove the credential", lost.to)))
+    }
+
+    fn packages(&self, raw: Option<&RawPackages>, base: Packages) -> Result<Packages, ProfileError> {
+        let Some(raw) = raw else { return Ok(base) };
+        let age = |text: &Text| text.as_ref().parse().map_err(|why: String| self.at(&text.span(), &why, "correct the value"));
+        let packages = Packages {
+            python: raw.python.unwrap_or(base.python),
+            node: raw.node.unwrap_or(base.node),
+            rust: raw.rust.unwrap_or(base.rust),
+            allow: self.set(raw.allow.as_deref(), base.allow)?,
+            minimum_age: raw.minimum_age.as_ref().map(age).transpose()?.unwrap_or(base.minimum_age),
+            source_builds: raw.source_builds.unwrap_or(base.source_builds),
+            install_scripts: raw.install_scripts.unwrap_or(base.install_scripts),
+        };
+        self.check_listed(raw.allow.as_deref().unwrap_or_default(), &packages)?;
+        Ok(packages.with_open_names())
+    }
+
+    /// A list that its own layer does not heed is a mistake about what the layer allows.
+    fn check_listed(&self, written: &[Text], packages: &Packages) -> Result<(), ProfileError> {
+        for (text, rule) in written.iter().filter_map(|text| Some((text, text.as_ref().parse::<PackageRule>().ok()?))) {
+            let (ecosystem, mode) = (rule.ecosystem(), packages.mode(rule.ecosystem()));
+            if rule.is_any_name() {
+                let fix = format!("write `{ecosystem} = \"open\"` if that is meant");
+                return Err(self.at(&text.span(), &format!("`{rule}` would list every package there is"), &fix));
+            }
+            if mode != PackageMode::Allowlist {
+                let cause = format!("`{rule}` is listed, but `{ecosystem}` is `{mode}`, which does not ask the list");
+                return Err(self.at(&text.span(), &cause, &format!("write `{ecosystem} = \"allowlist\"`, or remove the entry")));
+            }
+        }
+        Ok(())
     }
 
     fn set<T: Element + FromStr>(&self, written: Option<&[Text]>, base: Set<T>) -> Result<Set<T>, ProfileError>
@@ -299,6 +329,13 @@ mod tests {
         assert!(error("name = \"x\"\nexecution = \"commands\"").cause.contains("lacks wall"));
         assert!(error("name = \"x\"\n[network]\nallow = [\"*.com:443\"]").cause.contains("too wide"));
         assert!(error("name = ").line >= 1);
+        let rule = error("name = \"x\"\n[packages]\npython = \"allowlist\"\nallow = [\n  \"python:x>=one\",\n]\n");
+        assert_eq!((rule.line, rule.column), (5, 3));
+        assert!(rule.cause.contains("not a comparison of python versions"), "{rule}");
+        let unheeded = error("name = \"x\"\n[packages]\npython = \"open\"\nallow = [\"python:x\"]\n");
+        assert!(unheeded.cause.contains("`python` is `open`") && unheeded.fix.contains("allowlist"), "{unheeded:?}");
+        assert!(error("name = \"x\"\n[packages]\nallow = [\"python:*\"]\n").cause.contains("every package"));
+        assert!(error("name = \"x\"\n[packages]\nminimum-age = \"72\"\n").cause.contains("`72h`"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use toml::Spanned;
 
 use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
+use crate::packages::{InstallScripts, SourceBuilds};
 
 /// A text with its place in the file.
 pub(crate) type Text = Spanned<String>;
@@ -127,9 +128,9 @@ pub struct RawSettings {
     pub(crate) ceiling: Option<RawBound>,
 }
 
-/// Package modes: `none`, `locked`, `allowlist` or `open`.
+/// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RawPackages {
     /// For Python.
     pub(crate) python: Option<PackageMode>,
@@ -137,6 +138,16 @@ pub(crate) struct RawPackages {
     pub(crate) node: Option<PackageMode>,
     /// For Rust.
     pub(crate) rust: Option<PackageMode>,
+    /// For `allowlist`: `LANGUAGE:NAME` and comparisons of versions, such as `python:requests>=2.31,<3`; an empty list allows nothing.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) allow: Option<Vec<Text>>,
+    /// How long a version must have been out, such as `72h`; `locked` does not ask.
+    #[schemars(with = "Option<String>")]
+    pub(crate) minimum_age: Option<Text>,
+    /// `none`: wheels only. `any`: Python packages may be built from source.
+    pub(crate) source_builds: Option<SourceBuilds>,
+    /// `none`: no Node package that has scripts which run at its install. `any`: they are had, and run.
+    pub(crate) install_scripts: Option<InstallScripts>,
 }
 
 /// Processes and the kernel.

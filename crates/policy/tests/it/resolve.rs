@@ -167,3 +167,17 @@ fn a_credential_goes_where_the_profile_may_go() {
     let error = Profile::parse("p", &with("api.example.org")).unwrap_err();
     assert!(error.cause.contains("does not allow") && error.line > 20, "{error}");
 }
+
+/// The list of a ceiling holds for a profile that is open for another language, too.
+#[test]
+fn an_open_profile_under_a_list_has_what_is_listed() {
+    let profile = PROFILE.replace("[process]", "[packages]\npython = \"open\"\nnode = \"open\"\n[process]");
+    let ceiling = "[ceiling.packages]\npython = \"allowlist\"\nallow = [\"python:requests>=2\"]\nminimum-age = \"24h\"\n";
+    let (ceiling, profile) = (parse_settings("c", ceiling).unwrap(), Profile::parse("p", &profile).unwrap());
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    let shown = "python allowlist, node open, rust none; list: python:requests>=2; at least 72 h old";
+    assert_eq!(grant.capabilities.packages.to_string(), shown);
+    let ceiling = parse_settings("c", "[ceiling.packages]\npython = \"allowlist\"\n").unwrap();
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    assert_eq!(grant.capabilities.packages.to_string(), "python allowlist, node open, rust none; list: none; at least 72 h old");
+}
