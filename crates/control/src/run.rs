@@ -6,7 +6,7 @@ use ringfence_evidence::SigningKey;
 use std::path::Path;
 
 use ringfence_isolation::{Cgroups, DiskPlace, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Storage, Tier, resolve};
+use ringfence_policy::{Capabilities, Execution, Grant, ImageName, Layer, PackageMode, ProfileName, Refusal, Set, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
@@ -163,6 +163,8 @@ fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(
 pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
     if capabilities.tier != Tier::Process {
         Some(format!("tier `{}`", capabilities.tier))
+    } else if capabilities.image != Set::only([ImageName::Host]) {
+        Some(format!("image `{}`", capabilities.image))
     } else if !capabilities.network.is_none() {
         Some(format!("network destinations ({})", capabilities.network))
     } else if capabilities.packages.most() != PackageMode::None {

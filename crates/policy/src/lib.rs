@@ -13,6 +13,7 @@ mod capabilities;
 mod destination;
 mod glob;
 mod hidden;
+mod image_name;
 mod lattice;
 mod limits;
 mod matrix;
@@ -29,6 +30,7 @@ pub use capabilities::{
 pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
 pub use glob::{Glob, GlobError};
 pub use hidden::{Hiding, is_secret};
+pub use image_name::{ImageDigest, ImageName, ImageNameError, ImageTag};
 pub use lattice::{Element, Set};
 pub use limits::{LimitError, LimitKey, Limits, Unit};
 pub use matrix::{Matrix, MatrixRow, SafeDefault};

@@ -3,8 +3,8 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringfence_policy::{
-    Capabilities, Destination, Execution, Grade, Grades, Inputs, Kernel, LimitKey, Limits, NamePattern, PackageMode, Packages, PathScope,
-    Project, Set, Spawn, Storage, Tier, Wildcards,
+    Capabilities, Destination, Execution, Grade, Grades, ImageName, Inputs, Kernel, LimitKey, Limits, NamePattern, PackageMode, Packages,
+    PathScope, Project, Set, Spawn, Storage, Tier, Wildcards,
 };
 
 fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
@@ -32,6 +32,11 @@ const PATHS: &[&str] = &["**", "out/**", "out/a/**", "out/a", "report.md", "out"
 const NAMES: &[&str] = &["*", "APP_*", "APP_MODE", "HOME", "APP_M*"];
 const PLACES: &[&str] = &["*.example.com:443", "api.example.com:443", "*.api.example.com:443", "api.example.com:80", "db.example.org:5432"];
 
+const IMAGES: &[&str] = &["host", "tools", "tools:2", ONE, TWO, PINNED];
+const ONE: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+const TWO: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
+const PINNED: &str = "tools:latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
 prop_compose! {
     fn capabilities()(
         kinds in (choice(Execution::ALL), choice(Inputs::ALL), choice(Project::ALL), choice(Spawn::ALL), choice(Kernel::ALL), choice(Tier::ALL)),
@@ -41,6 +46,7 @@ prop_compose! {
         packages in (choice(PackageMode::ALL), choice(PackageMode::ALL), choice(PackageMode::ALL)),
         grades in (choice(Grade::ALL), choice(Grade::ALL), choice(Grade::ALL)),
         storage in choice(Storage::ALL),
+        image in set::<ImageName>(IMAGES),
         limits in limits(),
     ) -> Capabilities {
         Capabilities {
@@ -49,7 +55,7 @@ prop_compose! {
             network: network.0, wildcards: network.1,
             packages: Packages { python: packages.0, node: packages.1, rust: packages.2 },
             grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
-            limits, storage,
+            limits, storage, image,
         }
     }
 }
