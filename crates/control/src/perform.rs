@@ -8,14 +8,14 @@ use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity,
-    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
-    stop_signal, write_patch,
+    ArtifactSink, Capture, Command, Creation, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, Identity, PatchRequest,
+    Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin, stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
 
 use crate::error::RunError;
+use crate::images::{self, NoImage, Shown};
 use crate::inside::Inside;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
@@ -87,7 +87,8 @@ impl Performance<'_> {
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
         let work = self.journal.work().to_owned();
         let views = self.views(&work, lease.identity, attachments.progress)?;
-        let plan = self.plan(&views, lease.identity)?;
+        let shown = self.image()?;
+        let plan = self.plan(&views, &shown, lease.identity)?;
         let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
         let empty = empty.map_err(|error| self.no_sandbox(error))?;
         let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;
@@ -123,13 +124,21 @@ impl Performance<'_> {
         Ok(views)
     }
 
-    fn plan(&mut self, views: &Views, identity: Identity) -> Result<Plan, Halt> {
-        let image = HostImage::prepare(&self.runner.home.images()).map_err(failed_at("prepare the image"))?;
+    /// What is seen as `/`. It was here when the run was decided, and may have gone since.
+    fn image(&mut self) -> Result<Shown, Halt> {
+        match images::find(&self.runner.home, &self.grant.capabilities) {
+            Ok(shown) => Ok(shown),
+            Err(NoImage::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
+            Err(NoImage::Failed(error)) => Err(failed_at("prepare the image")(error)),
+        }
+    }
+
+    fn plan(&mut self, views: &Views, shown: &Shown, identity: Identity) -> Result<Plan, Halt> {
         let mut plan = compile(&SandboxSpec {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
             identity,
-            image: &image,
+            image: &shown.image,
             inputs: views.inputs.clone(),
             input_folders: views.input_folders.clone(),
             project: views.project.clone(),
@@ -137,7 +146,7 @@ impl Performance<'_> {
             disk: self.runner.disk_place(self.grant, self.journal.work()),
         });
         self.inside.alter(&mut plan);
-        record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;
+        record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
         Ok(plan)
     }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use ringfence_evidence::SigningKey;
 use std::path::Path;
 
-use ringfence_isolation::{Cgroups, DiskPlace, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, ImageName, Layer, PackageMode, ProfileName, Refusal, Set, Storage, Tier, resolve};
+use ringfence_isolation::{Cgroups, DiskPlace, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
 
 use crate::error::RunError;
+use crate::images::{self, NoImage};
 use crate::inside::Inside;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
@@ -33,6 +34,8 @@ pub struct Runner {
 pub struct Explained {
     /// What would be granted.
     pub grant: Grant,
+    /// The image, with its digest.
+    pub image: String,
     /// How the sandbox would be made.
     pub plan: Plan,
     /// What the host gives.
@@ -95,6 +98,7 @@ impl Runner {
         let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
         check_version(&request.profile.profile.name, &grant.capabilities)?;
         check_host(&self.host, &grant)?;
+        images::check(&self.home, &grant.capabilities)?;
         check_disk(&self.host, &self.home.work(), &grant)?;
         Ok(grant)
     }
@@ -115,16 +119,17 @@ impl Runner {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let lease = lease_identity().map_err(|source| RunError::File { act: "lease ids", path: "/run/ringfence/ids".into(), source })?;
-        let image = HostImage::prepare(&self.home.images()).map_err(|source| RunError::File {
-            act: "prepare the image",
-            path: self.home.images(),
-            source,
-        })?;
+        let shown = match images::find(&self.home, &grant.capabilities) {
+            Ok(shown) => shown,
+            Err(NoImage::Refused(refusal)) => return Ok(Err(refusal)),
+            Err(NoImage::Failed(source)) => return Err(RunError::File { act: "prepare the image", path: self.home.images(), source }),
+        };
+        let image = &shown.image;
         let spec = SandboxSpec {
             capabilities: &grant.capabilities,
             cgroups: &self.host.cgroups,
             identity: lease.identity,
-            image: &image,
+            image,
             inputs: None,
             input_folders: Vec::new(),
             project: None,
@@ -133,7 +138,7 @@ impl Runner {
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
-        Ok(Ok(Explained { grant, plan, host: self.host.clone(), top }))
+        Ok(Ok(Explained { image: shown.in_words(), grant, plan, host: self.host.clone(), top }))
     }
 }
 
@@ -163,8 +168,6 @@ fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(
 pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
     if capabilities.tier != Tier::Process {
         Some(format!("tier `{}`", capabilities.tier))
-    } else if capabilities.image != Set::only([ImageName::Host]) {
-        Some(format!("image `{}`", capabilities.image))
     } else if !capabilities.network.is_none() {
         Some(format!("network destinations ({})", capabilities.network))
     } else if capabilities.packages.most() != PackageMode::None {

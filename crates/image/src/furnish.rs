@@ -10,6 +10,9 @@ use crate::tree::Tree;
 /// Folders that are mounted on, or that programs expect.
 const FOLDERS: &[&str] = &["proc", "dev", "sys", "tmp", "inputs", "workspace", "run"];
 
+/// What nothing inside may need: lists of passwords, and the name of a machine that this is not.
+const REMOVED: &[&str] = &["shadow", "shadow-", "gshadow", "gshadow-", "machine-id"];
+
 /// Files of `/etc` that are the same in every image.
 const GENERATED: &[(&str, &str)] = &[
     ("hosts", "127.0.0.1 localhost sandbox\n::1 localhost\n"),
@@ -41,6 +44,7 @@ pub(crate) fn furnish(tree: &Tree) -> Result<(), ImageError> {
     }
     tree.place_folder(&root, b"etc")?;
     let etc = folder(tree, &["etc"])?;
+    REMOVED.iter().try_for_each(|name| tree.remove(&etc, name.as_bytes()))?;
     for (name, text) in GENERATED {
         write(tree, &etc, name, text.as_bytes())?;
     }

@@ -7,7 +7,7 @@ use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
 use crate::cgroup::Cgroups;
 use crate::disk::{Disk, DiskForm};
 use crate::identity::AGENT;
-use crate::image::HostImage;
+use crate::image::Image;
 use crate::plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
 use crate::seccomp::FilterSpec;
 use crate::text::OsText;
@@ -51,7 +51,7 @@ pub struct SandboxSpec<'a> {
     /// The sandbox's ids.
     pub identity: Identity,
     /// The root and what is mounted in it.
-    pub image: &'a HostImage,
+    pub image: &'a Image,
     /// A folder with copies of input files, and empty folders for input folders.
     pub inputs: Option<FolderView>,
     /// Input folders by name.
@@ -95,7 +95,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         group_limits: group_limits(spec.capabilities),
         path_rules: path_rules(spec),
         filter: filter(spec),
-        environment: environment(),
+        environment: environment(spec.image),
         workspace: "/workspace".into(),
         changes: (spec.project.is_some() && has_view(spec)).then(|| format!("{}/changes", layers(spec))),
         wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
@@ -143,7 +143,7 @@ impl Draft {
     }
 
     /// Unions, not binds: a bind would tell the host's device and path in the mount table.
-    fn root(&mut self, image: &HostImage) {
+    fn root(&mut self, image: &Image) {
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
         self.union("root", &["skeleton", "empty"], true);
@@ -348,7 +348,8 @@ fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
         false => (Access::Read, Access::Write),
     };
     let mut rules = vec![rule("/", Access::List)];
-    rules.extend(spec.image.trees.iter().map(|(name, _)| rule(&format!("/{name}"), Access::Execute)));
+    rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
+    rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
     for path in ["/etc", "/proc", "/run"] {
         rules.push(rule(path, Access::Read));
     }
@@ -371,15 +372,15 @@ fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
     }
 }
 
-fn environment() -> Vec<(String, String)> {
-    [
-        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        ("HOME", "/workspace"),
-        ("USER", "agent"),
-        ("LANG", "C.UTF-8"),
-        ("TMPDIR", "/tmp"),
-        ("TERM", "dumb"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    .to_vec()
+/// An image may say where its programs are and which language they speak, but not who the agent is and where it writes.
+fn environment(image: &Image) -> Vec<(String, String)> {
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let own = [("HOME", "/workspace"), ("USER", "agent"), ("TMPDIR", "/tmp"), ("TERM", "dumb")];
+    let standing_in = [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("LANG", "C.UTF-8")];
+    let is_free = |(name, _): &&(String, String)| own.iter().all(|(taken, _)| taken != name);
+    let mut variables: Vec<(String, String)> = own.map(owned).to_vec();
+    variables.extend(image.environment.iter().filter(is_free).cloned());
+    let missing = standing_in.into_iter().filter(|(name, _)| image.environment.iter().all(|(set, _)| set != name));
+    variables.extend(missing.map(owned));
+    variables
 }
