@@ -6,6 +6,7 @@ mod completions;
 mod doctor;
 mod evidence;
 mod explain;
+mod image;
 mod matrix;
 mod out;
 mod profile;
@@ -51,6 +52,8 @@ enum Command {
     Evidence(evidence::EvidenceArguments),
     /// List, show or fetch what left sandboxes
     Artifact(artifact::ArtifactArguments),
+    /// Import, list or remove images: what runs see as `/`, beside the host's own
+    Image(image::ImageArguments),
     /// Print what this host can enforce, what is missing, and how to get it
     Doctor(doctor::DoctorArguments),
     /// Print the JSON Schema of a format
@@ -104,6 +107,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Profile(arguments) => profile::run(&context, &arguments),
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
+        Command::Image(arguments) => image::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
