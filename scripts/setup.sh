@@ -22,6 +22,7 @@ for tool in "$@"; do
             in_image sqlite3 sqlite3; in_image javac default-jdk-headless ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         bubblewrap) need bwrap bubblewrap ;;
+        busybox) need busybox busybox-static ;;
         cargo-deny) ;;
         qemu)
             need qemu-system-x86_64 qemu-system-x86; need busybox busybox-static; need cpio cpio

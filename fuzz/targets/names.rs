@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use libfuzzer_sys::fuzz_target;
 use ringfence_isolation::OsText;
-use ringfence_policy::{Destination, Element, EnvName, Glob, HostName, Limits, NamePattern, PathScope, ProfileName, WorkspacePath};
+use ringfence_policy::{Destination, Element, EnvName, Glob, HostName, ImageName, Limits, NamePattern, PathScope, ProfileName, WorkspacePath};
 
 /// The plain matcher takes exponential time: it is asked about short texts with few stars.
 fn is_easy(glob: &str, path: &[u8]) -> bool {
@@ -25,6 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(second) = std::str::from_utf8(second) {
         meet::<Destination>(text, second);
+        meet::<ImageName>(text, second);
         meet::<NamePattern>(text, second);
         meet::<PathScope>(text, second);
     }
@@ -43,6 +44,7 @@ fn read_all(text: &str) {
     read::<NamePattern>(text);
     read::<PathScope>(text);
     read::<EnvName>(text);
+    read::<ImageName>(text);
     read::<ProfileName>(text);
     if let Some(path) = read::<WorkspacePath>(text) {
         assert!(!path.as_str().starts_with('/') && !path.as_str().split('/').any(|part| part == ".."));

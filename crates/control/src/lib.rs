@@ -5,6 +5,7 @@ mod audit;
 mod doors;
 mod ending;
 mod error;
+mod images;
 mod inside;
 mod perform;
 mod profiles;
@@ -20,12 +21,14 @@ mod views;
 
 pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
 pub use error::RunError;
+pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]
 pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, NetworkReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
+pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Runner, missing_in_this_version};
 pub use settings::Settings;
 

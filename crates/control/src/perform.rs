@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, Doors, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, HostImage, Identity,
-    OsText, PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
+    ArtifactSink, Capture, Command, Creation, Doors, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, Identity, OsText,
+    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
     stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
@@ -18,6 +18,7 @@ use ringfence_store::{Artifacts, Journal, StoreError};
 
 use crate::doors::{DoorsAhead, NoDoors, OpenDoors};
 use crate::error::RunError;
+use crate::images::{self, NoImage, Shown};
 use crate::inside::Inside;
 use crate::recording::Recording;
 use crate::report::{RunReport, grades};
@@ -93,7 +94,8 @@ impl Performance<'_> {
         let ahead = self.doors()?;
         let doors =
             ahead.as_ref().map(DoorsAhead::inside).transpose().map_err(failed_at("read what this host trusts"))?.unwrap_or_default();
-        let plan = self.plan(&views, lease.identity, &doors)?;
+        let shown = self.image()?;
+        let plan = self.plan(&views, &shown, &doors, lease.identity)?;
         let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
         let empty = empty.map_err(|error| self.no_sandbox(error))?;
         let (end, remains) = self.command(empty, &plan, ahead, &attachments)?;
@@ -138,13 +140,21 @@ impl Performance<'_> {
         }
     }
 
-    fn plan(&mut self, views: &Views, identity: Identity, doors: &Doors) -> Result<Plan, Halt> {
-        let image = HostImage::prepare(&self.runner.home.images()).map_err(failed_at("prepare the image"))?;
+    /// What is seen as `/`. It was here when the run was decided, and may have gone since.
+    fn image(&mut self) -> Result<Shown, Halt> {
+        match images::find(&self.runner.home, &self.grant.capabilities) {
+            Ok(shown) => Ok(shown),
+            Err(NoImage::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
+            Err(NoImage::Failed(error)) => Err(failed_at("prepare the image")(error)),
+        }
+    }
+
+    fn plan(&mut self, views: &Views, shown: &Shown, doors: &Doors, identity: Identity) -> Result<Plan, Halt> {
         let mut plan = compile(&SandboxSpec {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
             identity,
-            image: &image,
+            image: &shown.image,
             inputs: views.inputs.clone(),
             input_folders: views.input_folders.clone(),
             project: views.project.clone(),
@@ -153,7 +163,7 @@ impl Performance<'_> {
             doors,
         });
         self.inside.alter(&mut plan);
-        record::creating(self.journal, &self.runner.host, self.grant, &plan, &image)?;
+        record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
         Ok(plan)
     }
 

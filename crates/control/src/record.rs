@@ -1,11 +1,12 @@
 //! Writes down what happens in a run, in the words of the evidence.
 
 use ringfence_evidence::{ArtifactRecord, Digest, Event, InputRecord, RunEnd, StreamRecord, UsageRecord};
-use ringfence_isolation::{Captured, Command, CommandOutcome, Export, HostImage, OsText, Plan, Remains, Usage};
+use ringfence_isolation::{Captured, Command, CommandOutcome, Export, OsText, Plan, Remains, Usage};
 use ringfence_policy::{Ask, Grant, Refusal};
 use ringfence_store::{Journal, StoreError};
 
 use crate::ending;
+use crate::images::Shown;
 use crate::registry::Agent;
 use crate::request::{RunRequest, Secret};
 use crate::settings::Settings;
@@ -88,14 +89,15 @@ pub(crate) fn creating(
     host: &ringfence_isolation::Host,
     grant: &Grant,
     plan: &Plan,
-    image: &HostImage,
+    shown: &Shown,
 ) -> Result<(), StoreError> {
     journal.append(Event::SandboxCreating {
         tier: grant.capabilities.tier.to_string(),
         grades: crate::report::grades(host, grant),
         kernel: host.kernel.clone(),
         landlock: host.landlock,
-        image_digest: image.digest.parse().unwrap_or_else(|_| Digest::zero()),
+        image: shown.name.as_ref().map(ToString::to_string),
+        image_digest: shown.image.digest.parse().unwrap_or_else(|_| Digest::zero()),
         plan_digest: Digest::of(ringfence_evidence::canonical(plan).unwrap_or_default().as_bytes()),
     })
 }

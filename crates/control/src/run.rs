@@ -5,14 +5,13 @@ use std::collections::BTreeSet;
 use ringfence_evidence::SigningKey;
 use std::path::Path;
 
-use ringfence_isolation::{
-    Cgroups, DiskPlace, Doors, Host, HostImage, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity,
-};
+use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
 use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Set, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
 
 use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
+use crate::images::{self, NoImage};
 use crate::inside::Inside;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
@@ -37,6 +36,8 @@ pub struct Runner {
 pub struct Explained {
     /// What would be granted.
     pub grant: Grant,
+    /// The image, with its digest.
+    pub image: String,
     /// How the sandbox would be made.
     pub plan: Plan,
     /// What the host gives.
@@ -118,6 +119,7 @@ impl Runner {
         let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
         check_version(&request.profile.profile.name, &grant.capabilities)?;
         check_host(&self.host, &grant)?;
+        images::check(&self.home, &grant.capabilities)?;
         check_disk(&self.host, &self.home.work(), &grant)?;
         Ok(grant)
     }
@@ -138,22 +140,23 @@ impl Runner {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let lease = lease_identity().map_err(|source| RunError::File { act: "lease ids", path: "/run/ringfence/ids".into(), source })?;
-        let image = HostImage::prepare(&self.home.images()).map_err(|source| RunError::File {
-            act: "prepare the image",
-            path: self.home.images(),
-            source,
-        })?;
         let doors = match DoorsAhead::of(&grant.capabilities, &self.credentials) {
             Err(NoDoors::Refused(refusal)) => return Ok(Err(refusal)),
             Err(NoDoors::Failed(act, source)) => return Err(RunError::File { act, path: self.home.root().to_owned(), source }),
             Ok(ahead) => ahead.map_or_else(|| Ok(Doors::default()), |ahead| ahead.inside()),
         };
         let doors = doors.map_err(|source| RunError::File { act: "read", path: "/etc/ssl/certs".into(), source })?;
+        let shown = match images::find(&self.home, &grant.capabilities) {
+            Ok(shown) => shown,
+            Err(NoImage::Refused(refusal)) => return Ok(Err(refusal)),
+            Err(NoImage::Failed(source)) => return Err(RunError::File { act: "prepare the image", path: self.home.images(), source }),
+        };
+        let image = &shown.image;
         let spec = SandboxSpec {
             capabilities: &grant.capabilities,
             cgroups: &self.host.cgroups,
             identity: lease.identity,
-            image: &image,
+            image,
             inputs: None,
             input_folders: Vec::new(),
             project: None,
@@ -163,7 +166,7 @@ impl Runner {
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
-        Ok(Ok(Explained { grant, plan, host: self.host.clone(), top }))
+        Ok(Ok(Explained { image: shown.in_words(), grant, plan, host: self.host.clone(), top }))
     }
 }
 

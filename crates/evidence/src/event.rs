@@ -60,6 +60,9 @@ pub enum Event {
         kernel: String,
         /// Version of Landlock.
         landlock: u32,
+        /// The imported image as it was named; the host's own has no name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<String>,
         /// Digest of what is visible as the image.
         image_digest: Digest,
         /// Digest of the plan.

@@ -175,6 +175,7 @@ fn rights(access: Access) -> u64 {
         Access::List => right::READ_FOLDER,
         Access::Read => read,
         Access::Execute => read | right::EXECUTE,
+        Access::Program => right::READ_FILE | right::EXECUTE,
         Access::Device => read | right::WRITE_FILE | right::TRUNCATE | right::DEVICE_IOCTL,
         Access::Write => right::ALL & !right::EXECUTE,
         Access::WriteExecute => right::ALL,

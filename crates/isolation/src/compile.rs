@@ -9,7 +9,7 @@ use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
 use crate::cgroup::Cgroups;
 use crate::disk::{Disk, DiskForm};
 use crate::identity::AGENT;
-use crate::image::HostImage;
+use crate::image::Image;
 use crate::plan::{Access, Account, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
 use crate::seccomp::FilterSpec;
 use crate::text::OsText;
@@ -53,7 +53,7 @@ pub struct SandboxSpec<'a> {
     /// The sandbox's ids.
     pub identity: Identity,
     /// The root and what is mounted in it.
-    pub image: &'a HostImage,
+    pub image: &'a Image,
     /// A folder with copies of input files, and empty folders for input folders.
     pub inputs: Option<FolderView>,
     /// Input folders by name.
@@ -101,7 +101,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         group_limits: group_limits(spec.capabilities),
         path_rules: path_rules(spec),
         filter: filter(spec),
-        environment: environment(spec.doors),
+        environment: environment(spec),
         workspace: "/workspace".into(),
         changes: (spec.project.is_some() && has_view(spec)).then(|| format!("{}/changes", layers(spec))),
         wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
@@ -373,7 +373,8 @@ fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
         false => (Access::Read, Access::Write),
     };
     let mut rules = vec![rule("/", Access::List)];
-    rules.extend(spec.image.trees.iter().map(|(name, _)| rule(&format!("/{name}"), Access::Execute)));
+    rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
+    rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
     let given = spec.doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1));
     let readable: BTreeSet<&str> = ["etc", "proc", "run"].into_iter().chain(given).collect();
     rules.extend(readable.into_iter().map(|name| rule(&format!("/{name}"), Access::Read)));
@@ -396,15 +397,17 @@ fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
     }
 }
 
-fn environment(doors: &Doors) -> Vec<(String, String)> {
-    let own = [
-        ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        ("HOME", "/workspace"),
-        ("USER", "agent"),
-        ("LANG", "C.UTF-8"),
-        ("TMPDIR", "/tmp"),
-        ("TERM", "dumb"),
-    ]
-    .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    own.into_iter().chain(doors.environment.iter().cloned()).collect()
+/// An image may say where its programs are and which language they speak, but not who the agent is and where it writes.
+fn environment(spec: &SandboxSpec<'_>) -> Vec<(String, String)> {
+    let image = spec.image;
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let own = [("HOME", "/workspace"), ("USER", "agent"), ("TMPDIR", "/tmp"), ("TERM", "dumb")];
+    let standing_in = [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("LANG", "C.UTF-8")];
+    let is_free = |(name, _): &&(String, String)| own.iter().all(|(taken, _)| taken != name);
+    let mut variables: Vec<(String, String)> = own.map(owned).to_vec();
+    variables.extend(image.environment.iter().filter(is_free).cloned());
+    let missing = standing_in.into_iter().filter(|(name, _)| image.environment.iter().all(|(set, _)| set != name));
+    variables.extend(missing.map(owned));
+    variables.extend(spec.doors.environment.iter().cloned());
+    variables
 }

@@ -3,7 +3,7 @@
 //! From a plan, which is data, to a sandbox in which commands run, and from its remains to artifacts. This crate is synchronous and Linux only; it
 //! knows nothing of records, databases, networks or tools. The one folder with `unsafe` code of the whole project is `sys` here.
 //!
-//! In the order of a run: [`Cgroups`] and [`lease_identity`] say what the host gives, [`HostImage`] what is seen, [`compile()`] decides the
+//! In the order of a run: [`Cgroups`] and [`lease_identity`] say what the host gives, [`Image`] what is seen, [`compile()`] decides the
 //! [`Plan`], [`Sandbox`] performs and supervises it, and what remains is exported.
 #![deny(unsafe_code)]
 
@@ -42,7 +42,7 @@ pub use creation::{Creation, EmptySandbox, Rising};
 pub use disk::{Disk, DiskForm, clear_disk};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
-pub use image::HostImage;
+pub use image::Image;
 pub use launch::SetupError;
 pub use output::{Budget, Capture, Captured};
 pub use plan::{Access, Account, Door, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl, Transport};

@@ -349,6 +349,8 @@ pub enum Access {
     Read,
     /// Read and execute.
     Execute,
+    /// Read and execute one file.
+    Program,
     /// Read and write existing files and devices.
     Device,
     /// Everything but executing.

@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, HostImage, OsText, PROBE_NAME, Plan,
-    Sandbox, SandboxSpec, Streams, Transport, compile, facts, lease_identity,
+    Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
+    Plan, Sandbox, SandboxSpec, Streams, Transport, compile, facts, lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
 
@@ -46,7 +46,7 @@ fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
 fn with_doors(doors: &Doors, body: impl FnOnce(&mut Sandbox<'_>)) {
     let (host, capabilities, folder) = (Host::look(), capabilities(), tempfile::tempdir().unwrap());
     let lease = lease_identity().unwrap();
-    let image = HostImage::prepare(folder.path()).unwrap();
+    let image = Image::of_host(folder.path()).unwrap();
     let plan = plan(&capabilities, &host.cgroups, &image, lease.identity, doors);
     let run = format!("test-{}-{}", std::process::id(), folder.path().file_name().unwrap().to_string_lossy());
     let creation = Creation { plan: &plan, limits: &capabilities.limits, memory_grade: host.memory_grade(), cancel: None };
@@ -55,7 +55,7 @@ fn with_doors(doors: &Doors, body: impl FnOnce(&mut Sandbox<'_>)) {
     body(&mut sandbox);
 }
 
-fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &HostImage, identity: ringfence_isolation::Identity, doors: &Doors) -> Plan {
+fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity: ringfence_isolation::Identity, doors: &Doors) -> Plan {
     compile(&SandboxSpec {
         capabilities,
         cgroups,
@@ -199,10 +199,21 @@ fn what_connects_to_a_door_inside_is_taken_outside() {
 }
 
 fn what_cannot_be_held_is_not_claimed() {
-    let image = HostImage { root: Path::new("/nonexistent").into(), trees: vec![("usr".into(), "/usr".into())], digest: String::new() };
+    let image = Image {
+        root: Path::new("/nonexistent").into(),
+        trees: vec![("usr".into(), "/usr".into())],
+        digest: String::new(),
+        folders: vec!["usr".into()],
+        files: vec!["tool".into()],
+        environment: [("PATH", "/opt/bin"), ("HOME", "/root"), ("TOOL", "x")].map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+    };
     let none = Cgroups::None { reason: String::new(), hint: String::new() };
     let identity = ringfence_isolation::Identity::Single { uid: 1, gid: 1 };
     let plan = plan(&capabilities(), &none, &image, identity, &Doors::default());
     assert!(!plan.filter.anonymous_files && !plan.filter.shared_memory && plan.filter.same_user);
     assert!(plan.process_limits.contains(&(ringfence_isolation::ProcessLimit::Data, 8 << 30)));
+    // An image sets variables, but not who and where the agent is; its programs are executed from where they are.
+    let value = |name: &str| plan.environment.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect::<Vec<_>>();
+    assert_eq!((value("PATH"), value("HOME"), value("TOOL")), (vec!["/opt/bin"], vec!["/workspace"], vec!["x"]));
+    assert!(plan.path_rules.contains(&PathRule { path: "/tool".into(), access: Access::Program }));
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::AddressRange;
 use crate::credential::CredentialBinding;
 use crate::destination::Destination;
+use crate::image_name::ImageName;
 use crate::lattice::Set;
 use crate::limits::Limits;
 use crate::names::{NamePattern, PathScope};
@@ -210,6 +211,15 @@ impl fmt::Display for LeastTiers {
     }
 }
 
+/// What a record from before there was a choice means: the host's image.
+fn host_alone() -> Set<ImageName> {
+    Set::only([ImageName::Host])
+}
+
+fn is_host_alone(images: &Set<ImageName>) -> bool {
+    *images == host_alone()
+}
+
 impl Storage {
     /// What a record from before there was a choice means.
     fn smallest() -> Self {
@@ -263,6 +273,9 @@ impl fmt::Display for Grades {
 pub struct Capabilities {
     /// Whether anything can be executed.
     pub execution: Execution,
+    /// Which image is seen as `/`.
+    #[serde(default = "host_alone", skip_serializing_if = "is_host_alone")]
+    pub image: Set<ImageName>,
     /// Whether inputs can be given.
     pub inputs: Inputs,
     /// Whether a project can be given.
@@ -313,6 +326,7 @@ impl Capabilities {
     pub fn unlimited() -> Self {
         Self {
             execution: Execution::Commands,
+            image: Set::All,
             inputs: Inputs::Named,
             project: Project::View,
             reveal: Set::All,
@@ -335,10 +349,11 @@ impl Capabilities {
         }
     }
 
-    /// Nothing at all: what a profile's absent field means (its limits it must state).
+    /// Nothing at all: what a profile's absent field means (its limits it must state). Its image is the host's.
     pub fn nothing() -> Self {
         Self {
             execution: Execution::None,
+            image: host_alone(),
             inputs: Inputs::None,
             project: Project::None,
             reveal: Set::none(),
@@ -366,6 +381,7 @@ impl Capabilities {
     pub fn meet(&self, other: &Self) -> Self {
         Self {
             execution: self.execution.min(other.execution),
+            image: self.image.meet(&other.image),
             inputs: self.inputs.min(other.inputs),
             project: self.project.min(other.project),
             reveal: self.reveal.meet(&other.reveal),
@@ -406,6 +422,7 @@ impl Capabilities {
     pub fn show(&self, field: Field) -> String {
         match field {
             Field::Execution => self.execution.to_string(),
+            Field::Image => self.image.to_string(),
             Field::Inputs => self.inputs.to_string(),
             Field::Project => self.project.to_string(),
             Field::Reveal => self.reveal.to_string(),
@@ -437,6 +454,8 @@ impl Capabilities {
 pub enum Field {
     /// Whether anything can be executed.
     Execution,
+    /// Which image is seen.
+    Image,
     /// Whether inputs can be given.
     Inputs,
     /// Whether a project can be given.
@@ -482,6 +501,7 @@ impl Field {
     pub fn all() -> impl Iterator<Item = Self> {
         [
             Self::Execution,
+            Self::Image,
             Self::Inputs,
             Self::Project,
             Self::Reveal,
@@ -510,6 +530,7 @@ impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Execution => "execution",
+            Self::Image => "image",
             Self::Inputs => "inputs",
             Self::Project => "project",
             Self::Reveal => "reveal",

@@ -12,12 +12,13 @@ use toml::Spanned;
 
 use crate::capabilities::{Capabilities, Execution, LeastTiers, PackageMode};
 use crate::destination::Destination;
+use crate::image_name::ImageName;
 use crate::lattice::{Element, Set};
 use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
 use crate::package_rule::PackageRule;
 use crate::packages::Packages;
-use crate::raw::{RawBound, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
+use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +90,7 @@ impl Profile {
         let name = raw.name.as_ref().ok_or_else(|| place.at(&(0..0), "the profile has no `name`", "begin with `name = \"my-profile\"`"))?;
         let checked: ProfileName =
             name.as_ref().parse().map_err(|why: String| place.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
+        place.names_one_image(&raw)?;
         let bound = place.narrow(Capabilities::nothing(), &raw)?;
         place.names_no_exceptions(&raw)?;
         place.allows_where_credentials_go(&raw, &bound)?;
@@ -159,6 +161,7 @@ impl Place<'_> {
         let (process, grades) = (raw.process.clone().unwrap_or_default(), raw.grades.clone().unwrap_or_default());
         Ok(Capabilities {
             execution: raw.execution.unwrap_or(base.execution),
+            image: self.images(raw, base.image)?,
             inputs: files.inputs.unwrap_or(base.inputs),
             project: files.project.unwrap_or(base.project),
             reveal: self.set(files.reveal.as_deref(), base.reveal)?,
@@ -251,6 +254,26 @@ impl Place<'_> {
             text.as_ref().parse().map_err(|why: T::Err| self.at(&text.span(), &why.to_string(), "correct the entry, or remove it"))
         };
         Ok(Set::only(written.iter().map(read).collect::<Result<Vec<T>, _>>()?))
+    }
+
+    fn images(&self, raw: &RawBound, base: Set<ImageName>) -> Result<Set<ImageName>, ProfileError> {
+        let Some(written) = &raw.image else { return Ok(base) };
+        let names = match written.as_ref() {
+            RawImages::One(name) => std::slice::from_ref(name),
+            RawImages::Several(names) => names.as_slice(),
+        };
+        let read: Result<Vec<ImageName>, _> = names.iter().map(|name| name.parse()).collect();
+        read.map(Set::only).map_err(|why| self.at(&written.span(), &why.to_string(), "see `ringfence image ls` for those that there are"))
+    }
+
+    /// A profile says what its runs see; a list would leave that to chance.
+    fn names_one_image(&self, raw: &RawBound) -> Result<(), ProfileError> {
+        match &raw.image {
+            Some(written) if matches!(written.as_ref(), RawImages::Several(_)) => {
+                Err(self.at(&written.span(), "a profile names one image, not a list", "write it as text, such as `image = \"host\"`"))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn limits(&self, raw: Option<&RawLimits>) -> Result<Limits, ProfileError> {

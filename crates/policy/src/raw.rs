@@ -24,6 +24,10 @@ pub struct RawBound {
     pub(crate) summary: Option<String>,
     /// Whether anything can be executed: `none` or `commands`.
     pub(crate) execution: Option<Execution>,
+    /// What is seen as `/`: `host`, or an imported image by `name`, `name:tag`, `sha256:…` or `name:tag@sha256:…`. A profile names one and means `host`
+    /// where it names none; a ceiling or an agent may list several.
+    #[schemars(with = "Option<RawImages>")]
+    pub(crate) image: Option<Spanned<RawImages>>,
     /// The least tier: `process`, `gvisor` or `microvm`.
     pub(crate) tier: Option<Tier>,
     /// How sensitive the work is: `public`, `internal`, `confidential` or `restricted`.
@@ -170,6 +174,16 @@ pub(crate) struct RawGrades {
     pub(crate) cpu: Option<Grade>,
     /// For bytes and files on disk.
     pub(crate) disk: Option<Grade>,
+}
+
+/// One image, or a list of them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum RawImages {
+    /// One.
+    One(String),
+    /// Several.
+    Several(Vec<String>),
 }
 
 /// A limit's value: text with a unit, or a whole number for limits that count things.

@@ -78,6 +78,7 @@ pub struct Grant {
 /// Decides on a request.
 pub fn resolve(ceiling: &Bound, profile: &Profile, agent: &Bound, ask: &Ask) -> Result<Grant, Refusal> {
     let layers = Layers { ceiling, profile, agent, bound: ceiling.meet(&profile.bound).meet(agent) };
+    layers.check_image()?;
     layers.check_files(ask)?;
     layers.check_environment(ask)?;
     layers.check_network(ask)?;
@@ -130,6 +131,22 @@ impl Layers<'_> {
             }
         };
         Err(Refusal { rule, layer, hint })
+    }
+
+    /// What a run sees is one image, and it is known which before anything is made.
+    fn check_image(&self) -> Result<(), Refusal> {
+        let wanted = &self.profile.bound.image;
+        match &self.bound.image {
+            Set::Only(images) if images.len() > 1 && self.bound.execution == Execution::Commands => Err(Refusal {
+                rule: format!("image `{wanted}` may be any of {}", self.bound.image),
+                layer: Layer::Profile,
+                hint: format!("name one of them as `image` in profile `{}`", self.profile.name),
+            }),
+            Set::All | Set::Only(_) => {
+                let allows = |c: &Capabilities| c.execution == Execution::None || !c.image.meet(wanted).is_none();
+                self.refuse(allows, format!("image `{wanted}` is not allowed"), &format!("add \"{wanted}\" to `image`"))
+            }
+        }
     }
 
     fn check_files(&self, ask: &Ask) -> Result<(), Refusal> {

@@ -10,6 +10,8 @@ pub struct Audit {
     pub profile: String,
     /// The tier that was measured.
     pub tier: String,
+    /// The image that was seen, with its digest.
+    pub image: String,
     /// Release of the host's kernel.
     pub kernel: String,
     /// Who ran it: `root` or `ordinary`.

@@ -133,6 +133,7 @@ impl Runner {
         Ok(Audit {
             profile: request.profile.profile.name.to_string(),
             tier: explained.grant.capabilities.tier.to_string(),
+            image: explained.image,
             kernel: self.host.kernel.clone(),
             user: if geteuid().is_root() { "root" } else { "ordinary" }.into(),
             runs: probing.runs(),

@@ -3,9 +3,9 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringfence_policy::{
-    AddressRange, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, Inputs, InstallScripts, Kernel, LeastTiers,
-    LimitKey, Limits, MinimumAge, NamePattern, PackageMode, PackageRule, PackageVersion, Packages, PathScope, Project, Sensitivity, Set,
-    SourceBuilds, Spawn, Storage, Tier, Wildcards,
+    AddressRange, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, ImageName, Inputs, InstallScripts, Kernel,
+    LeastTiers, LimitKey, Limits, MinimumAge, NamePattern, PackageMode, PackageRule, PackageVersion, Packages, PathScope, Project,
+    Sensitivity, Set, SourceBuilds, Spawn, Storage, Tier, Wildcards,
 };
 
 fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
@@ -84,6 +84,11 @@ prop_compose! {
     }
 }
 
+const IMAGES: &[&str] = &["host", "tools", "tools:2", ONE, TWO, PINNED];
+const ONE: &str = "sha256:1111111111111111111111111111111111111111111111111111111111111111";
+const TWO: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
+const PINNED: &str = "tools:latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+
 prop_compose! {
     fn capabilities()(
         kinds in (choice(Execution::ALL), choice(Inputs::ALL), choice(Project::ALL), choice(Spawn::ALL), choice(Kernel::ALL), choice(Tier::ALL)),
@@ -95,6 +100,7 @@ prop_compose! {
         storage in choice(Storage::ALL),
         outside in (set::<AddressRange>(RANGES), set::<CredentialBinding>(BINDINGS)),
         sensitivity in (choice(Sensitivity::ALL), vec((choice(Sensitivity::ALL), choice(Tier::ALL)), 0..3)),
+        image in set::<ImageName>(IMAGES),
         limits in limits(),
     ) -> Capabilities {
         Capabilities {
@@ -103,7 +109,7 @@ prop_compose! {
             network: network.0, wildcards: network.1,
             grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
             private: outside.0, credentials: outside.1, sensitivity: sensitivity.0, tiers: tiers(sensitivity.1),
-            limits, storage, packages,
+            limits, storage, packages, image,
         }
     }
 }

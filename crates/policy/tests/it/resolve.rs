@@ -181,3 +181,37 @@ fn an_open_profile_under_a_list_has_what_is_listed() {
     let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
     assert_eq!(grant.capabilities.packages.to_string(), "python allowlist, node open, rust none; list: none; at least 72 h old");
 }
+
+#[test]
+fn a_run_sees_one_image_and_every_layer_may_narrow_which() {
+    const PINNED: &str = "tools:latest@sha256:1111111111111111111111111111111111111111111111111111111111111111";
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let profile = |image: &str| Profile::parse("p", &format!("{image}\n{PROFILE}")).unwrap();
+    let decide = |image: &str, ceiling: &str, agent: &str| {
+        let ceiling = parse_settings("ceiling", ceiling).unwrap();
+        resolve(&ceiling, &profile(image), &parse_bound("agent", agent).unwrap(), &Ask::default())
+            .map(|grant| grant.capabilities.image.to_string())
+    };
+    assert_eq!(decide("", "", "").unwrap(), "host");
+    assert_eq!(decide("image = \"tools\"", "", "").unwrap(), "tools:latest");
+    assert_eq!(decide("image = \"tools\"", "[ceiling]\nimage = [\"host\", \"tools\"]", "").unwrap(), "tools:latest");
+    let approved = format!("[ceiling]\nimage = [\"host\", \"{}\"]", digest("1"));
+    assert_eq!(decide("image = \"tools\"", &approved, "").unwrap(), PINNED);
+    let refusal = decide("image = \"tools\"", "[ceiling]\nimage = \"host\"", "").unwrap_err();
+    assert_eq!((refusal.layer, refusal.rule.as_str()), (Layer::Ceiling, "image `tools:latest` is not allowed"));
+    let refusal = decide("", "", "image = [\"tools\"]").unwrap_err();
+    assert_eq!((refusal.layer, refusal.rule.as_str()), (Layer::Agent, "image `host` is not allowed"));
+    let several = format!("[ceiling]\nimage = [\"{}\", \"{}\"]", digest("1"), digest("2"));
+    let refusal = decide("image = \"tools\"", &several, "").unwrap_err();
+    assert!(refusal.layer == Layer::Profile && refusal.rule.contains("may be any of"), "{refusal:?}");
+    assert!(Profile::parse("p", &format!("image = [\"host\"]\n{PROFILE}")).unwrap_err().cause.contains("one image"));
+    assert!(Profile::parse("p", &format!("image = \"../x\"\n{PROFILE}")).unwrap_err().cause.contains("not the name of an image"));
+}
+
+#[test]
+fn a_record_from_before_there_were_images_means_the_host_and_is_written_as_it_was() {
+    let grant = decide("", "", &Ask::default()).unwrap();
+    let written = serde_json::to_value(&grant.capabilities).unwrap();
+    assert!(written.get("image").is_none(), "{written}");
+    assert_eq!(serde_json::from_value::<ringfence_policy::Capabilities>(written).unwrap(), grant.capabilities);
+}

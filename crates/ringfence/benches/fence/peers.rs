@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_isolation::{Host, HostImage, Step, lease_identity};
+use ringfence_isolation::{Host, Image, Step, lease_identity};
 
 use crate::ready::default_plan;
 use crate::{Places, binary};
@@ -60,7 +60,7 @@ const BUBBLEWRAP: &str = "bwrap --unshare-all --die-with-parent --new-session --
 
 /// The root and the covered files of the default profile's plan.
 fn same_view(folder: &Path) -> Vec<String> {
-    let image = HostImage::prepare(&folder.join("images")).unwrap();
+    let image = Image::of_host(&folder.join("images")).unwrap();
     let plan = default_plan(&Host::look(), &image, lease_identity().unwrap().identity);
     let mut words: Vec<String> = "bwrap --unshare-all --die-with-parent --new-session --cap-drop ALL --clearenv --hostname sandbox"
         .split(' ')

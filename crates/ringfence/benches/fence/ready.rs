@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_isolation::{
-    Capture, Command as Inside, Creation, EmptySandbox, Host, HostImage, Identity, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
+    Capture, Command as Inside, Creation, EmptySandbox, Host, Identity, Image, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
     lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
@@ -17,7 +17,7 @@ const IDLE: usize = 200;
 
 /// Measures both.
 pub(crate) fn run(folder: &Path, rounds: usize) {
-    let (host, image) = (Host::look(), HostImage::prepare(&folder.join("images")).unwrap());
+    let (host, image) = (Host::look(), Image::of_host(&folder.join("images")).unwrap());
     println!("## /bin/true in a sandbox that stands ready, {rounds} rounds\n");
     exec(&mut make(&host, &image, 0), rounds);
     println!("## {IDLE} idle sandboxes\n");
@@ -34,7 +34,7 @@ fn granted() -> Capabilities {
 }
 
 /// The plan of a run of the default profile without inputs.
-pub(crate) fn default_plan(host: &Host, image: &HostImage, identity: Identity) -> Plan {
+pub(crate) fn default_plan(host: &Host, image: &Image, identity: Identity) -> Plan {
     compile(&SandboxSpec {
         capabilities: &granted(),
         cgroups: &host.cgroups,
@@ -49,7 +49,7 @@ pub(crate) fn default_plan(host: &Host, image: &HostImage, identity: Identity) -
     })
 }
 
-fn make(host: &Host, image: &HostImage, number: usize) -> Sandbox<'static> {
+fn make(host: &Host, image: &Image, number: usize) -> Sandbox<'static> {
     let lease = lease_identity().unwrap();
     let plan = default_plan(host, image, lease.identity);
     let run = format!("bench-{}-{number}", std::process::id());

@@ -81,7 +81,8 @@ fn closing_line(audit: &Audit) -> String {
         count => format!("{count} differences"),
     };
     let runs = audit.runs.len();
-    format!("ringfence: audit of {}: {found}; {runs} runs of the probe on record, the first {}", audit.profile, audit.runs[0])
+    let image = if audit.image.starts_with("host,") { String::new() } else { format!(" in image {}", audit.image) };
+    format!("ringfence: audit of {}{image}: {found}; {runs} runs of the probe on record, the first {}", audit.profile, audit.runs[0])
 }
 
 fn mark(item: &Item) -> &'static str {
@@ -107,7 +108,7 @@ fn markdown(audit: &Audit) -> String {
     };
     let blocks: String = audit.answers.iter().map(block).collect();
     format!(
-        "# Audit of profile {}\n\nTier {}, Linux {}, as {} user; {} differences.\n{blocks}",
-        audit.profile, audit.tier, audit.kernel, audit.user, audit.differences
+        "# Audit of profile {}\n\nTier {}, image {}, Linux {}, as {} user; {} differences.\n{blocks}",
+        audit.profile, audit.tier, audit.image, audit.kernel, audit.user, audit.differences
     )
 }

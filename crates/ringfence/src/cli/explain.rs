@@ -9,6 +9,7 @@ use super::out::{self, Failure, REFUSED, complain};
 #[derive(Serialize)]
 struct ExplainedJson<'a> {
     grant: &'a Grant,
+    image: &'a str,
     plan: &'a ringfence_isolation::Plan,
 }
 
@@ -21,12 +22,12 @@ pub(crate) fn run(runner: &Runner, request: &RunRequest, is_json: bool) -> Resul
         }
     };
     if is_json {
-        out::print_json(&ExplainedJson { grant: &explained.grant, plan: &explained.plan })?;
+        out::print_json(&ExplainedJson { grant: &explained.grant, image: &explained.image, plan: &explained.plan })?;
         return Ok(0);
     }
     let rows = explained.grant.decisions.iter().map(row).collect();
     let mut text = out::table(&["capability", "granted", "decided by"], rows);
-    text.push_str("\nsteps inside the sandbox:\n");
+    text.push_str(&format!("\nimage: {}\n\nsteps inside the sandbox:\n", explained.image));
     for (number, step) in explained.plan.steps.iter().enumerate() {
         text.push_str(&format!("{:4}  {step}\n", number + 1));
     }

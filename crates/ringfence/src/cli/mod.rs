@@ -7,6 +7,7 @@ mod credential;
 mod doctor;
 mod evidence;
 mod explain;
+mod image;
 mod matrix;
 mod out;
 mod profile;
@@ -54,6 +55,8 @@ enum Command {
     Artifact(artifact::ArtifactArguments),
     /// Store, list or forget credentials that are put in outside the sandbox
     Credential(credential::CredentialArguments),
+    /// Import, list or remove images: what runs see as `/`, beside the host's own
+    Image(image::ImageArguments),
     /// Print what this host can enforce, what is missing, and how to get it
     Doctor(doctor::DoctorArguments),
     /// Print the JSON Schema of a format
@@ -109,6 +112,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
         Command::Credential(arguments) => credential::run(&context, &arguments),
+        Command::Image(arguments) => image::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -117,7 +117,9 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         && !is_json
     {
         complain(&format!("ringfence: the command cannot be executed inside: {}", cause.as_deref().unwrap_or("no reason is known")));
-        complain("hint: the sandbox sees the host's /usr, /inputs and /workspace, and its own PATH; name a program that is there");
+        complain(
+            "hint: the sandbox sees its image (the host's /usr, if the profile names no other), /inputs and /workspace; name a program that is there",
+        );
     }
     if !context.is_quiet && !is_json {
         for refusal in &report.refusals {

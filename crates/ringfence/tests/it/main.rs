@@ -16,6 +16,7 @@ mod export;
 mod faults;
 mod filter;
 mod full;
+mod image;
 mod kills;
 mod left;
 mod limits;

@@ -3,7 +3,6 @@
 //! `/etc` in it is generated, or copied by a fixed list of files that hold no credential; it is never the host's. The root is named by what it
 //! was made from, so a changed host makes a new one.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -11,16 +10,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The host as an image.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostImage {
-    /// The folder that becomes `/`.
-    pub root: PathBuf,
-    /// What is mounted in it: name below `/`, and the host's folder.
-    pub trees: Vec<(String, PathBuf)>,
-    /// Identity: a digest of the root's content, of the package database and of the operating system's release.
-    pub digest: String,
-}
+use super::Image;
 
 /// Files and folders of `/etc` that programs of `/usr` need and that hold no credential. A `*` at the end stands for any ending.
 const COPIED: &[&str] = &[
@@ -49,26 +39,19 @@ const FOLDERS: &[&str] = &["proc", "dev", "sys", "tmp", "inputs", "workspace", "
 /// What decides that a kept root is out of date.
 const FORMAT: &str = "ringfence host image 1";
 
-impl HostImage {
-    /// Finds the kept root below `folder`, or makes it.
-    pub fn prepare(folder: &Path) -> io::Result<Self> {
-        let trees = trees();
-        let kept = folder.join(format!("host-{}", &key(&trees)[..32]));
-        let digest = match fs::read_to_string(kept.join("digest")) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                make(folder, &kept, &trees)?;
-                fs::read_to_string(kept.join("digest"))?
-            }
-            read => read?,
-        };
-        Ok(Self { root: kept.join("root"), trees, digest })
-    }
-
-    /// The names in its root.
-    pub fn top(&self) -> io::Result<BTreeSet<String>> {
-        let names = fs::read_dir(&self.root)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-        names.collect()
-    }
+/// Finds the kept root below `folder`, or makes it.
+pub(super) fn prepare(folder: &Path) -> io::Result<Image> {
+    let trees = trees();
+    let kept = folder.join(format!("host-{}", &key(&trees)[..32]));
+    let digest = match fs::read_to_string(kept.join("digest")) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            make(folder, &kept, &trees)?;
+            fs::read_to_string(kept.join("digest"))?
+        }
+        read => read?,
+    };
+    let folders = trees.iter().map(|(name, _)| name.clone()).collect();
+    Ok(Image { root: kept.join("root"), trees, digest, folders, files: Vec::new(), environment: Vec::new() })
 }
 
 /// `/usr`, and what is not a link into it on hosts that keep them apart.

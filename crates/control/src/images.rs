@@ -1,0 +1,118 @@
+//! The images of a home: which of them a run sees, held until the run is over, and how they come and go.
+
+use std::io;
+use std::path::Path;
+
+use ringfence_image::{Caps, Facts, Held, ImageError, Images, Listed};
+use ringfence_isolation::Image;
+use ringfence_policy::{Capabilities, ImageDigest, ImageName, ImageTag, Refusal, Set};
+use ringfence_store::{Home, StoreError};
+
+use crate::ending::host_refusal;
+use crate::request::Progress;
+
+/// Why an image could not be imported, listed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImagesError {
+    /// What a killed import left could not be taken away.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The image itself.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+}
+
+impl ImagesError {
+    /// What would help.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Image(error) => error.hint(),
+        }
+    }
+}
+
+/// Imports what is at a path; a name that is given stands for it from then on.
+pub fn import_image(home: &Home, source: &Path, name: Option<&ImageTag>, progress: &mut dyn Progress) -> Result<Facts, ImagesError> {
+    home.sweep()?;
+    Ok(Images::of(&home.images()).import(source, name, Caps::default(), &mut |what, done| progress.tell(what, done))?)
+}
+
+/// Every imported image.
+pub fn images(home: &Home) -> Result<Vec<Listed>, ImagesError> {
+    Ok(Images::of(&home.images()).list()?)
+}
+
+/// Removes a name, and the image with the last of its names: then the answer is its digest.
+pub fn remove_image(home: &Home, name: &ImageName) -> Result<Option<ImageDigest>, ImagesError> {
+    home.sweep()?;
+    Ok(Images::of(&home.images()).remove(name)?)
+}
+
+/// An image that is shown.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) image: Image,
+    /// The name as it was granted; `None` for the host's.
+    pub(crate) name: Option<ImageName>,
+    /// Nobody removes it meanwhile.
+    _held: Option<Held>,
+}
+
+impl Shown {
+    /// For people: which image this is, exactly.
+    pub(crate) fn in_words(&self) -> String {
+        match &self.name {
+            Some(name) if name.digest().is_some() => name.to_string(),
+            Some(name) => format!("{name}@{}", self.image.digest),
+            None => format!("host, {}", self.image.digest),
+        }
+    }
+}
+
+/// Why there is no image.
+#[derive(Debug)]
+pub(crate) enum NoImage {
+    /// What was granted is not here.
+    Refused(Refusal),
+    /// It is, and could not be used.
+    Failed(io::Error),
+}
+
+/// Finds what was granted. Policy has seen to it that this is one image.
+pub(crate) fn find(home: &Home, capabilities: &Capabilities) -> Result<Shown, NoImage> {
+    match granted(capabilities) {
+        Some(ImageName::Host) | None => {
+            let image = Image::of_host(&home.images()).map_err(NoImage::Failed)?;
+            Ok(Shown { image, name: None, _held: None })
+        }
+        Some(name) => imported(home, name),
+    }
+}
+
+/// Whether it is here, before anything is granted.
+pub(crate) fn check(home: &Home, capabilities: &Capabilities) -> Result<(), Refusal> {
+    match granted(capabilities) {
+        Some(ImageName::Host) | None => Ok(()),
+        Some(name) => Images::of(&home.images()).find(name).map(drop).map_err(refusal),
+    }
+}
+
+fn imported(home: &Home, name: &ImageName) -> Result<Shown, NoImage> {
+    let held = Images::of(&home.images()).find(name).map_err(|error| NoImage::Refused(refusal(error)))?;
+    let environment = held.facts.environment.clone().into_iter().collect();
+    let image = Image::imported(&held.root, held.facts.digest.as_str(), environment).map_err(NoImage::Failed)?;
+    Ok(Shown { image, name: Some(name.clone()), _held: Some(held) })
+}
+
+fn granted(capabilities: &Capabilities) -> Option<&ImageName> {
+    match &capabilities.image {
+        Set::Only(images) => images.first(),
+        Set::All => None,
+    }
+}
+
+/// A tag that has moved or was removed is refused: what was meant is not here, and something else is not it.
+fn refusal(error: ImageError) -> Refusal {
+    host_refusal(error.to_string(), error.hint())
+}
