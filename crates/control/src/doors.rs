@@ -2,18 +2,22 @@
 //!
 //! A run without destinations and packages has none: no socket, no thread, no variable.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ringfence_egress::{
-    Broker, Credential, CredentialValue, DoorRole, Interception, Layout, Rules, SystemResolver, Terms, Totals, Witness,
-};
+use ringfence_egress::{Broker, Credential, CredentialValue, DoorRole, Interception, Layout, Rules, SystemResolver, Terms, Totals};
 use ringfence_isolation::{Door, Doors, Transport};
-use ringfence_policy::{Capabilities, CredentialBinding, Destination, Layer, LimitKey, PackageMode, Refusal, Set};
+use ringfence_policy::{Capabilities, CredentialBinding, Destination, Layer, LimitKey, Refusal, Set};
 use ringfence_store::Credentials;
 use tokio::runtime::{Builder, Runtime};
+
+use crate::packages::{LockFile, PackagesAhead};
+use crate::recording::Recording;
+use crate::request::RunRequest;
 
 /// Threads that serve the ways out of one run.
 const THREADS: usize = 2;
@@ -42,6 +46,18 @@ pub(crate) struct DoorsAhead {
     interception: Option<Interception>,
     bytes: u64,
     requests: u64,
+    packages: Option<PackagesAhead>,
+}
+
+/// What serving them needs beside what was granted.
+#[derive(Debug)]
+pub(crate) struct Helpers<'a> {
+    /// Who writes down.
+    pub(crate) recording: &'a Arc<Recording>,
+    /// How the operator's own package clients are set.
+    pub(crate) environment: &'a BTreeMap<String, String>,
+    /// Where files of packages are kept between runs.
+    pub(crate) cache: PathBuf,
 }
 
 /// Why they cannot be had.
@@ -59,13 +75,13 @@ impl From<Refusal> for NoDoors {
 
 impl DoorsAhead {
     /// The ways out that were granted; `None` if there are none.
-    pub(crate) fn of(granted: &Capabilities, stored: &Credentials) -> Result<Option<Self>, NoDoors> {
+    pub(crate) fn of(granted: &Capabilities, stored: &Credentials, request: &RunRequest) -> Result<Option<Self>, NoDoors> {
         let destinations = listed(&granted.network)?;
-        let has_index = granted.packages.most() > PackageMode::None;
-        if destinations.is_empty() && !has_index {
+        let packages = PackagesAhead::of(&granted.packages, request);
+        if destinations.is_empty() && packages.is_none() {
             return Ok(None);
         }
-        let layout = Layout::of(&destinations, has_index);
+        let layout = Layout::of(&destinations, packages.is_some());
         let rules = Rules { destinations, private: granted.private.clone() };
         let credentials = bound(&granted.credentials, stored)?;
         let interception = rules.needs_interception(&credentials).then(Interception::new).transpose();
@@ -77,6 +93,7 @@ impl DoorsAhead {
             rules,
             bytes: limit(LimitKey::NetworkBytes),
             requests: limit(LimitKey::NetworkRequests),
+            packages,
         }))
     }
 
@@ -91,11 +108,21 @@ impl DoorsAhead {
             files: self.layout.files.clone(),
             environment: self.layout.environment.clone(),
         };
+        if let Some(packages) = &self.packages {
+            let settings = packages.settings();
+            doors.files.extend(settings.files);
+            doors.environment.extend(settings.environment);
+        }
         if let Some(interception) = &self.interception {
             doors.files.push((BUNDLE.to_owned(), bundle(interception)?));
             doors.environment.extend(BUNDLE_VARIABLES.iter().map(|name| ((*name).to_owned(), BUNDLE.to_owned())));
         }
         Ok(doors)
+    }
+
+    /// The lock files by which packages are pinned.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = &LockFile> {
+        self.packages.iter().flat_map(|packages| &packages.locks)
     }
 
     /// Variables with the placeholders of credentials: a new one for each run.
@@ -105,18 +132,20 @@ impl DoorsAhead {
     }
 
     /// Begins to serve the sockets that the sandbox handed out.
-    pub(crate) fn open(self, sockets: Vec<OwnedFd>, witness: Arc<dyn Witness>) -> io::Result<OpenDoors> {
+    pub(crate) fn open(self, sockets: Vec<OwnedFd>, helpers: &Helpers<'_>) -> io::Result<OpenDoors> {
+        let recording = helpers.recording;
+        let index = self.packages.map(|packages| packages.index(helpers.environment, helpers.cache.clone(), recording.clone()));
         let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("egress").enable_io().enable_time().build()?;
         let terms = Terms {
             rules: self.rules,
             credentials: self.credentials,
             bytes: self.bytes,
             requests: self.requests,
-            witness,
+            witness: recording.clone(),
             resolver: Arc::new(SystemResolver),
             interception: self.interception,
         };
-        let broker = Broker::open(runtime.handle(), self.layout, sockets, terms, None)?;
+        let broker = Broker::open(runtime.handle(), self.layout, sockets, terms, index.transpose()?)?;
         Ok(OpenDoors { runtime, broker })
     }
 }

@@ -16,7 +16,7 @@ use ringfence_isolation::{
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
 
-use crate::doors::{DoorsAhead, NoDoors, OpenDoors};
+use crate::doors::{DoorsAhead, Helpers, NoDoors, OpenDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage, Shown};
 use crate::inside::Inside;
@@ -133,8 +133,13 @@ impl Performance<'_> {
 
     /// The ways out that were granted.
     fn doors(&mut self) -> Result<Option<DoorsAhead>, Halt> {
-        match DoorsAhead::of(&self.grant.capabilities, &self.runner.credentials) {
-            Ok(ahead) => Ok(ahead),
+        match DoorsAhead::of(&self.grant.capabilities, &self.runner.surroundings.credentials(&self.runner.home), self.request) {
+            Ok(ahead) => {
+                for lock in ahead.iter().flat_map(DoorsAhead::locks) {
+                    self.report.locks.push(record::lock(self.journal, lock)?);
+                }
+                Ok(ahead)
+            }
             Err(NoDoors::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
             Err(NoDoors::Failed(step, error)) => Err(failed_at(step)(error)),
         }
@@ -188,8 +193,9 @@ impl Performance<'_> {
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
         let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
         let recording = Arc::new(Recording::new(self.journal.writer()));
-        let open =
-            ahead.map(|ahead| ahead.open(sandbox.take_doors(), recording.clone())).transpose().map_err(failed_at("open the doors"))?;
+        let helpers =
+            Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
+        let open = ahead.map(|ahead| ahead.open(sandbox.take_doors(), &helpers)).transpose().map_err(failed_at("open the doors"))?;
         let id = self.inside.start(&mut sandbox, &command, streams(stdin, output)).map_err(failed_at("start the command"))?;
         let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
         self.close(open, &recording)?;
@@ -221,7 +227,7 @@ impl Performance<'_> {
         if totals.untold_refusals > 0 {
             self.journal.append(Event::NetworkRefusalsCounted { more: totals.untold_refusals })?;
         }
-        self.report.network = recording.take_reports();
+        recording.tell_report(self.report);
         let reached = [(totals.is_out_of_bytes, LimitKey::NetworkBytes), (totals.is_out_of_requests, LimitKey::NetworkRequests)];
         self.report.limits_reached.extend(reached.iter().filter(|(is_reached, _)| *is_reached).map(|(_, key)| key.name().to_owned()));
         match totals.is_unrecorded {

@@ -7,7 +7,9 @@ use ringfence_store::{Journal, StoreError};
 
 use crate::ending;
 use crate::images::Shown;
+use crate::packages::LockFile;
 use crate::registry::Agent;
+use crate::report::LockReport;
 use crate::request::{RunRequest, Secret};
 use crate::settings::Settings;
 
@@ -82,6 +84,15 @@ pub(crate) fn refused(journal: &mut Journal, refusal: &Refusal) -> Result<RunEnd
 
 pub(crate) fn inputs(journal: &mut Journal, inputs: &[InputRecord]) -> Result<(), StoreError> {
     inputs.iter().try_for_each(|input| journal.append(Event::InputAdded { input: input.clone() }))
+}
+
+pub(crate) fn lock(journal: &mut Journal, lock: &LockFile) -> Result<LockReport, StoreError> {
+    let (pins, problem) = match &lock.pins {
+        Ok(pins) => (*pins as u64, None),
+        Err(problem) => (0, Some(problem.clone())),
+    };
+    journal.append(Event::LockRead { file: lock.name.clone(), sha256: lock.sha256, pins, problem: problem.clone() })?;
+    Ok(LockReport { file: lock.name.clone(), pins, problem })
 }
 
 pub(crate) fn creating(

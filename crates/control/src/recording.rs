@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ringfence_egress::packages::{PackageDecision, PackageEvent, PackageWitness};
 use ringfence_egress::{Closed, EgressEvent, Opened, Refused, RequestLine, Unrecorded, Witness};
-use ringfence_evidence::{Event, ExchangeRecord};
+use ringfence_evidence::{Event, ExchangeRecord, PackageRecord};
 use ringfence_store::JournalWriter;
 
-use crate::report::NetworkReport;
+use crate::report::{NetworkReport, PackageRefusalReport, RunReport};
 
 /// Decisions in a report; the record has all.
 const REPORTED: usize = 1000;
@@ -22,6 +23,8 @@ pub(crate) struct Recording {
 #[derive(Debug, Default)]
 struct Seen {
     reports: Vec<NetworkReport>,
+    packages: Vec<PackageRecord>,
+    refused_packages: Vec<PackageRefusalReport>,
     /// Where exchanges that are not over stand among them.
     open: BTreeMap<u64, usize>,
 }
@@ -31,9 +34,10 @@ impl Recording {
         Self { journal, seen: Mutex::default() }
     }
 
-    /// What was decided, in the order in which it was.
-    pub(crate) fn take_reports(&self) -> Vec<NetworkReport> {
-        std::mem::take(&mut *self.seen()).reports
+    /// What was decided goes into the report, in the order in which it was.
+    pub(crate) fn tell_report(&self, report: &mut RunReport) {
+        let seen = std::mem::take(&mut *self.seen());
+        (report.network, report.packages, report.refused_packages) = (seen.reports, seen.packages, seen.refused_packages);
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -45,6 +49,36 @@ impl Witness for Recording {
     fn tell(&self, event: EgressEvent) -> Result<(), Unrecorded> {
         self.seen().note(&event);
         self.journal.append(record(event)).map_err(|error| Unrecorded(error.to_string()))
+    }
+}
+
+impl PackageWitness for Recording {
+    fn tell(&self, event: PackageEvent) -> Result<(), Unrecorded> {
+        let PackageEvent { ecosystem, name, version, file, decision, sha256, source, is_from_cache, bytes } = event;
+        let ecosystem = ecosystem.to_string();
+        let event = match decision {
+            PackageDecision::Served => {
+                let sha256 = sha256.map(|digits| format!("sha256:{digits}")).unwrap_or_default();
+                let source = source.unwrap_or_default();
+                let package = PackageRecord { ecosystem, name, version, file, sha256, source, is_from_cache, bytes };
+                push(&mut self.seen().packages, &package);
+                Event::PackageServed { package }
+            }
+            PackageDecision::Refused { rule } => {
+                let rule = rule.to_string();
+                let report = PackageRefusalReport { ecosystem, name, version, file, rule };
+                push(&mut self.seen().refused_packages, &report);
+                let PackageRefusalReport { ecosystem, name, version, file, rule } = report;
+                Event::PackageRefused { ecosystem, name, version, file, rule }
+            }
+        };
+        self.journal.append(event).map_err(|error| Unrecorded(error.to_string()))
+    }
+}
+
+fn push<T: Clone>(list: &mut Vec<T>, item: &T) {
+    if list.len() < REPORTED {
+        list.push(item.clone());
     }
 }
 

@@ -5,7 +5,7 @@ mod network;
 use std::collections::BTreeMap;
 
 use base64::Engine;
-use ringfence_evidence::{RunEnd, UsageRecord};
+use ringfence_evidence::{PackageRecord, RunEnd, UsageRecord};
 use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remains};
 use ringfence_policy::{Grant, LimitKey, Storage};
 use schemars::JsonSchema;
@@ -63,6 +63,15 @@ pub struct RunReport {
     /// What was decided about the network, the first 1,000 in order; the record has all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkReport>,
+    /// Lock files by which packages are pinned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockReport>,
+    /// Files of packages that went inside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackageRecord>,
+    /// Packages that did not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_packages: Vec<PackageRefusalReport>,
     /// Digest of the sealed statement.
     pub evidence: String,
     /// The status with which `ringfence run` exits.
@@ -109,6 +118,33 @@ pub struct HiddenReport {
     pub reason: String,
 }
 
+/// A lock file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LockReport {
+    /// Its name.
+    pub file: String,
+    /// Versions that it pins.
+    pub pins: u64,
+    /// Why it pins nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A package that did not go inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PackageRefusalReport {
+    /// `python`, `node` or `rust`.
+    pub ecosystem: String,
+    /// The package.
+    pub name: String,
+    /// The version, where one was decided on.
+    pub version: String,
+    /// The file, where one was decided on.
+    pub file: String,
+    /// The rule.
+    pub rule: String,
+}
+
 impl RunReport {
     /// A report of a run of which nothing is known yet but who asked.
     pub(crate) fn begin(run: &str, agent: &str, profile: &str) -> Self {
@@ -135,6 +171,9 @@ impl RunReport {
             refusals: Vec::new(),
             hidden: Vec::new(),
             network: Vec::new(),
+            locks: Vec::new(),
+            packages: Vec::new(),
+            refused_packages: Vec::new(),
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
             warning: None,

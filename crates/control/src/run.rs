@@ -1,12 +1,12 @@
 //! The straight line of a run: recorded, decided, performed, sealed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_evidence::SigningKey;
 use std::path::Path;
 
 use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Set, Storage, Tier, resolve};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
 
 use crate::doors::{DoorsAhead, NoDoors};
@@ -27,8 +27,30 @@ pub struct Runner {
     pub(crate) host: Host,
     pub(crate) key: SigningKey,
     pub(crate) artifacts: Artifacts,
-    pub(crate) credentials: Credentials,
+    pub(crate) surroundings: Surroundings,
     warnings: Vec<String>,
+}
+
+/// What the operator's environment says.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// Where the key of stored credentials comes from.
+    pub key_sources: KeySources,
+    /// Variables, by which the operator's own package clients are set.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    pub(crate) fn credentials(&self, home: &Home) -> Credentials {
+        Credentials::of(home, self.key_sources.clone())
+    }
+}
+
+/// Values of variables are left out: any of them may be a secret.
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("key_sources", &self.key_sources).finish_non_exhaustive()
+    }
 }
 
 /// What a run would be: for `--explain`.
@@ -52,15 +74,13 @@ impl Runner {
         let key = load_or_make_key(&home)?;
         let warnings = sweep::sweep(&home, &key)?;
         let artifacts = Artifacts::of(&home);
-        let credentials = Credentials::of(&home, KeySources::default());
-        Ok(Self { host: Host::look(), artifacts, settings, key, home, credentials, warnings })
+        Ok(Self { host: Host::look(), artifacts, settings, key, home, surroundings: Surroundings::default(), warnings })
     }
 
-    /// Takes the key of stored credentials from elsewhere than the home.
+    /// The same with what the operator's environment says.
     #[must_use]
-    pub fn with_key_sources(mut self, sources: KeySources) -> Self {
-        self.credentials = Credentials::of(&self.home, sources);
-        self
+    pub fn within(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
     }
 
     /// What a person should look at: found while sweeping.
@@ -107,7 +127,8 @@ impl Runner {
     fn with_stored_secrets(&self, request: &RunRequest) -> RunRequest {
         let mut request = request.clone();
         if let Set::Only(bindings) = &request.profile.profile.bound.credentials {
-            let values = bindings.iter().filter_map(|binding| self.credentials.get(binding.name.as_str()).ok().flatten());
+            let stored = self.surroundings.credentials(&self.home);
+            let values = bindings.iter().filter_map(|binding| stored.get(binding.name.as_str()).ok().flatten());
             request.known_secrets.extend(values.map(Secret::new));
         }
         request
@@ -140,7 +161,7 @@ impl Runner {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let lease = lease_identity().map_err(|source| RunError::File { act: "lease ids", path: "/run/ringfence/ids".into(), source })?;
-        let doors = match DoorsAhead::of(&grant.capabilities, &self.credentials) {
+        let doors = match DoorsAhead::of(&grant.capabilities, &self.surroundings.credentials(&self.home), request) {
             Err(NoDoors::Refused(refusal)) => return Ok(Err(refusal)),
             Err(NoDoors::Failed(act, source)) => return Err(RunError::File { act, path: self.home.root().to_owned(), source }),
             Ok(ahead) => ahead.map_or_else(|| Ok(Doors::default()), |ahead| ahead.inside()),
@@ -196,8 +217,6 @@ fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(
 pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
     if capabilities.tier != Tier::Process {
         Some(format!("tier `{}`", capabilities.tier))
-    } else if capabilities.packages.most() != PackageMode::None {
-        Some(format!("package installs ({})", capabilities.packages))
     } else if !capabilities.tools.is_none() {
         Some(format!("governed tools ({})", capabilities.tools))
     } else {

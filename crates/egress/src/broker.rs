@@ -19,6 +19,7 @@ use crate::budget::Budget;
 use crate::credential::Credential;
 use crate::layout::{DoorRole, DoorSocket, Layout};
 use crate::names::Names;
+use crate::packages::Index;
 use crate::resolver::Resolver;
 use crate::rules::Rules;
 use crate::tls::Interception;
@@ -133,13 +134,7 @@ pub struct Broker {
 
 impl Broker {
     /// Begins to serve. `sockets` are those of the layout, in its order; package connections are handed to `index`.
-    pub fn open(
-        runtime: &Handle,
-        layout: Layout,
-        sockets: Vec<OwnedFd>,
-        terms: Terms,
-        index: Option<Arc<dyn IndexServer>>,
-    ) -> io::Result<Self> {
+    pub fn open(runtime: &Handle, layout: Layout, sockets: Vec<OwnedFd>, terms: Terms, index: Option<Arc<Index>>) -> io::Result<Self> {
         let _inside = runtime.enter();
         let shared = Arc::new(Shared {
             budget: Budget::new(terms.bytes, terms.requests),
@@ -190,12 +185,6 @@ impl Broker {
             is_unrecorded: self.shared.is_unrecorded.load(Ordering::Relaxed),
         }
     }
-}
-
-/// Somebody who serves connections to the package index.
-pub trait IndexServer: Send + Sync + std::fmt::Debug {
-    /// Serves one connection to its end.
-    fn serve(self: Arc<Self>, stream: TcpStream) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {

@@ -23,7 +23,7 @@ mod tls;
 mod tunnel;
 mod witness;
 
-pub use broker::{Broker, IndexServer, Terms, Totals};
+pub use broker::{Broker, Terms, Totals};
 pub use credential::{Credential, CredentialValue, ValueError};
 pub use layout::{DoorRole, DoorSocket, INDEX_PORT, Layout, PROXY_PORT};
 pub use resolver::{Resolver, Resolving, SystemResolver};

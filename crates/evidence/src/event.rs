@@ -123,6 +123,36 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request: Option<String>,
     },
+    /// A lock file was read.
+    LockRead {
+        /// Its name.
+        file: String,
+        /// Its digest.
+        sha256: Digest,
+        /// Versions that it pins.
+        pins: u64,
+        /// Why it pins nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+    },
+    /// A file of a package is about to go inside; its bytes were checked.
+    PackageServed {
+        /// Which.
+        package: PackageRecord,
+    },
+    /// A package, a version or a file did not.
+    PackageRefused {
+        /// `python`, `node` or `rust`.
+        ecosystem: String,
+        /// The package.
+        name: String,
+        /// The version, where one was decided on.
+        version: String,
+        /// The file, where one was decided on.
+        file: String,
+        /// The rule.
+        rule: String,
+    },
     /// More was refused than is told one by one.
     NetworkRefusalsCounted {
         /// How many more.
@@ -225,6 +255,27 @@ pub struct InputRecord {
     pub digest_of: String,
     /// What is hidden from the run, with the reason after a colon.
     pub hidden: Vec<String>,
+}
+
+/// A file of a package that went inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PackageRecord {
+    /// `python`, `node` or `rust`.
+    pub ecosystem: String,
+    /// The package, in its canonical form.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The file.
+    pub file: String,
+    /// SHA-256 of its bytes, as `sha256:` and 64 digits.
+    pub sha256: String,
+    /// Where it is from, without credentials.
+    pub source: String,
+    /// Whether the bytes were kept from earlier.
+    pub is_from_cache: bool,
+    /// Bytes.
+    pub bytes: u64,
 }
 
 /// Something that was allowed on the network.

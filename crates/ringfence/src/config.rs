@@ -1,6 +1,7 @@
 //! The one place that reads this process's environment.
 #![allow(clippy::disallowed_methods, reason = "this is the place")]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 
@@ -8,13 +9,15 @@ use ringfence_control::Secret;
 use ringfence_store::KeySources;
 
 /// What the environment says.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) home: PathBuf,
     user_home: Option<PathBuf>,
     /// Where the key of stored credentials comes from.
     pub(crate) key_sources: KeySources,
+    /// Every variable that is text.
+    pub(crate) environment: BTreeMap<String, String>,
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<Secret>,
 }
@@ -37,7 +40,8 @@ impl Config {
             text: env::var("RINGFENCE_CREDENTIAL_KEY").ok().filter(|text| !text.is_empty()),
             file: env::var_os("RINGFENCE_CREDENTIAL_KEY_FILE").filter(|path| !path.is_empty()).map(PathBuf::from),
         };
-        Ok(Self { home, user_home, key_sources, known_secrets: known_secrets() })
+        let environment = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+        Ok(Self { home, user_home, key_sources, environment, known_secrets: known_secrets() })
     }
 
     /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)

@@ -105,6 +105,11 @@ impl Home {
         self.root.join("images")
     }
 
+    /// Files of packages, kept between runs.
+    pub fn packages(&self) -> PathBuf {
+        self.root.join("packages")
+    }
+
     /// Registered agents.
     pub fn agents(&self) -> PathBuf {
         self.root.join("agents")

@@ -32,4 +32,4 @@ pub use rules::{Refusal, Rule};
 pub use secret::Secret;
 pub use settings::{ClientSettings, client_settings};
 pub use upstreams::{Operator, Upstream, UpstreamError, Upstreams};
-pub use witness::{PackageDecision, PackageEvent, PackageWitness, Unrecorded};
+pub use witness::{PackageDecision, PackageEvent, PackageWitness};

@@ -3,6 +3,7 @@
 use ringfence_policy::Ecosystem;
 
 use super::rules::Rule;
+use crate::witness::Unrecorded;
 
 /// What was decided about a file or a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +39,6 @@ pub struct PackageEvent {
     /// How many bytes.
     pub bytes: u64,
 }
-
-/// An event that could not be recorded.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the record cannot be written: {0}")]
-pub struct Unrecorded(pub String);
 
 /// Somebody who records. What cannot be recorded is not served.
 pub trait PackageWitness: Send + Sync {

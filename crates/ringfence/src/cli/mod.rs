@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ringfence_control::{Runner, Settings};
+use ringfence_control::{Runner, Settings, Surroundings};
 use ringfence_store::Home;
 
 use crate::config::Config;
@@ -85,7 +85,8 @@ impl Context {
     fn runner(&self, home: Home) -> Result<Runner, Failure> {
         let settings = self.settings(&home)?;
         let runner = Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))?;
-        Ok(runner.with_key_sources(self.config.key_sources.clone()))
+        let (key_sources, environment) = (self.config.key_sources.clone(), self.config.environment.clone());
+        Ok(runner.within(Surroundings { key_sources, environment }))
     }
 }
 

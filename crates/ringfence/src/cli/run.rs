@@ -3,13 +3,14 @@
 mod copy_out;
 mod request;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Args;
-use ringfence_control::{Attachments, NetworkReport, OutputTo, RunReport};
+use ringfence_control::{Attachments, NetworkReport, OutputTo, PackageRefusalReport, RunReport};
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::stop_requested_descriptor;
 
@@ -125,6 +126,14 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         for refusal in &report.refusals {
             complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
         }
+        for lock in &report.locks {
+            if let Some(problem) = &lock.problem {
+                complain(&format!("ringfence: no lock: {}", out::harmless(problem)));
+            }
+        }
+        for refused in refused_packages(report) {
+            complain(&format!("ringfence: package refused: {refused}"));
+        }
         for refused in refused_on_the_network(report) {
             complain(&format!("ringfence: refused on the network: {refused}"));
         }
@@ -133,26 +142,47 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
     Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
 }
 
-/// What was refused, each once.
-fn refused_on_the_network(report: &RunReport) -> Vec<String> {
+/// Lines, each once, and not more than a screen can hold.
+fn some_of(lines: impl Iterator<Item = String>, run: &str) -> Vec<String> {
     const NAMED: usize = 16;
+    let mut named: Vec<String> = Vec::new();
+    for line in lines {
+        if !named.contains(&line) {
+            named.push(line);
+        }
+    }
+    if named.len() > NAMED {
+        let more = named.len() - NAMED;
+        named.truncate(NAMED);
+        named.push(format!("{more} more; `ringfence evidence show {run}` names them"));
+    }
+    named
+}
+
+fn refused_packages(report: &RunReport) -> Vec<String> {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&PackageRefusalReport>> = BTreeMap::new();
+    for refused in &report.refused_packages {
+        groups.entry((&refused.ecosystem, &refused.name, &refused.rule)).or_default().push(refused);
+    }
+    let line = |((ecosystem, name, rule), refused): ((&str, &str, &str), Vec<&PackageRefusalReport>)| {
+        let what = match refused.as_slice() {
+            [one] if !one.file.is_empty() => format!(" ({})", one.file),
+            [one] if !one.version.is_empty() => format!(" {}", one.version),
+            [_] => String::new(),
+            many => format!(" in {} versions or files", many.len()),
+        };
+        out::harmless(&format!("{ecosystem} {name}{what}: rule {rule}"))
+    };
+    some_of(groups.into_iter().map(line), &report.run)
+}
+
+fn refused_on_the_network(report: &RunReport) -> Vec<String> {
     let place = |decision: &NetworkReport| match decision.port {
         Some(port) => format!("{}:{port}", decision.host),
         None => decision.host.clone(),
     };
     let refused = report.network.iter().filter(|decision| !decision.allowed);
-    let mut lines: Vec<String> = Vec::new();
-    for line in refused.map(|decision| format!("{}: {}", out::harmless(&place(decision)), out::harmless(&decision.rule))) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    if lines.len() > NAMED {
-        let more = lines.len() - NAMED;
-        lines.truncate(NAMED);
-        lines.push(format!("{more} more; `ringfence evidence show {}` names them", report.run));
-    }
-    lines
+    some_of(refused.map(|decision| out::harmless(&format!("{}: {}", place(decision), decision.rule))), &report.run)
 }
 
 /// One line: the run, its end, artifacts and evidence.
@@ -170,6 +200,9 @@ fn closing_line(report: &RunReport) -> String {
     if !report.network.is_empty() {
         let allowed = report.network.iter().filter(|decision| decision.allowed).count();
         parts.push(format!("network: {allowed} allowed, {} refused", report.network.len() - allowed));
+    }
+    if !report.packages.is_empty() {
+        parts.push(format!("{} package files", report.packages.len()));
     }
     if !report.artifacts.is_empty() {
         let named = report.artifacts.iter().take(8).map(|a| format!("{} ({})", out::harmless(&a.path), out::bytes(a.bytes)));
