@@ -204,7 +204,8 @@ impl Index {
 
     /// Records an event, each once. What cannot be recorded must not happen.
     pub(crate) async fn tell(&self, event: PackageEvent) -> Result<(), Denied> {
-        let key = format!("{event:?}");
+        // Fetched or kept, the same bytes are the same event: clients ask for a file more than once.
+        let key = format!("{:?}", (event.ecosystem, &event.name, &event.version, &event.file, &event.decision, &event.sha256));
         {
             let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.contains(&key) {

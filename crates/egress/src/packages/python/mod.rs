@@ -43,7 +43,11 @@ impl Index {
                 Err(denied @ (Denied::Refused(_) | Denied::Upstream { .. })) if is_explained => render::explained(name, &denied, accept),
                 Err(denied) => denied.answer(),
             },
-            ["files", name, file] => self.python_file(name, file).await.unwrap_or_else(|denied| denied.answer_once()),
+            ["files", name, file] => match self.python_file(name, file).await {
+                Ok(answer) => answer,
+                Err(denied) if is_explained => denied.answer_once(),
+                Err(denied) => denied.answer(),
+            },
             _ => Denied::Absent("such path".to_owned()).answer(),
         }
     }
