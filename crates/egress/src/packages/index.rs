@@ -90,7 +90,8 @@ pub struct Index {
     clients: BTreeMap<Ecosystem, Result<Client, UpstreamError>>,
     connections: Semaphore,
     witness: Arc<dyn PackageWitness>,
-    told: Mutex<BTreeSet<String>>,
+    served: Mutex<BTreeSet<String>>,
+    refused: Mutex<BTreeSet<String>>,
     clock: fn() -> SystemTime,
 }
 
@@ -121,7 +122,8 @@ impl Index {
             fetches: Semaphore::new(setup.limits.fetches),
             connections: Semaphore::new(setup.limits.connections),
             witness: setup.witness,
-            told: Mutex::new(BTreeSet::new()),
+            served: Mutex::default(),
+            refused: Mutex::default(),
             clock: setup.clock,
         })
     }
@@ -202,28 +204,34 @@ impl Index {
         }
     }
 
-    /// Records an event, each once. What cannot be recorded must not happen.
-    pub(crate) async fn tell(&self, event: PackageEvent) -> Result<(), Denied> {
+    /// Records that a file is served, each once. What cannot be recorded must not happen.
+    pub(crate) async fn tell_served(&self, event: PackageEvent) -> Result<(), Denied> {
+        let what = event.file.clone();
+        match self.tell(event, &self.served, self.limits.files).await? {
+            true => Ok(()),
+            false => Err(Refusal::new(what, "is one file too many for one run", Rule::Bounds).into()),
+        }
+    }
+
+    /// Records a refusal, each once. It stands whether or not it can be recorded.
+    pub(crate) async fn tell_refused(&self, event: PackageEvent) {
+        drop(self.tell(event, &self.refused, self.limits.refusals).await);
+    }
+
+    /// True if the event is on record; false if there are too many.
+    async fn tell(&self, event: PackageEvent, told: &Mutex<BTreeSet<String>>, most: usize) -> Result<bool, Denied> {
         // Fetched or kept, the same bytes are the same event: clients ask for a file more than once.
         let key = format!("{:?}", (event.ecosystem, &event.name, &event.version, &event.file, &event.decision, &event.sha256));
         {
-            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.contains(&key) {
-                return Ok(());
-            }
-            if told.len() >= self.limits.events {
-                return Err(Refusal::new(event.file, "is one file too many for one run", Rule::Bounds).into());
+            let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.contains(&key) || told.len() >= most {
+                return Ok(told.contains(&key));
             }
         }
         let witness = Arc::clone(&self.witness);
         blocking(move || witness.tell(event).map_err(|_| Denied::Unrecorded)).await?;
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
-        Ok(())
-    }
-
-    /// Records a refusal. It stands whether or not it can be recorded.
-    pub(crate) async fn tell_refused(&self, event: PackageEvent) {
-        drop(self.tell(event).await);
+        told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+        Ok(true)
     }
 
     /// Records a refusal of a name or a version.
@@ -240,6 +248,34 @@ impl Index {
             bytes: 0,
         })
         .await;
+    }
+
+    /// Records why versions are missing from a page: nothing else tells of them. That some are in no lock file or on no list goes without
+    /// saying, so long as others are left.
+    pub(crate) async fn tell_left_out_of<'a>(
+        &self,
+        ecosystem: Ecosystem,
+        name: &PackageName,
+        left_out: impl Iterator<Item = (&'a PackageVersion, &'a Refusal)>,
+        is_nothing_left: bool,
+    ) {
+        for (version, refusal) in left_out {
+            if is_nothing_left || !matches!(refusal.rule, Rule::Lock | Rule::Allowlist) {
+                self.tell_left_out(ecosystem, name, Some(version), refusal.rule).await;
+            }
+        }
+    }
+
+    /// Records that a file of a refused version was asked for all the same.
+    pub(crate) async fn refuse_version(
+        &self,
+        ecosystem: Ecosystem,
+        name: &PackageName,
+        version: &PackageVersion,
+        refusal: Refusal,
+    ) -> Denied {
+        self.tell_left_out(ecosystem, name, Some(version), refusal.rule).await;
+        refusal.into()
     }
 
     /// Decides on a name as it was asked for.

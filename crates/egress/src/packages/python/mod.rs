@@ -9,7 +9,7 @@ mod render;
 
 use std::sync::Arc;
 
-use ringfence_policy::{Ecosystem, PackageMode, PackageName, PackageVersion};
+use ringfence_policy::{Ecosystem, PackageName, PackageVersion};
 
 use self::page::PythonFile;
 use super::answer::{self, Answer, Denied};
@@ -69,17 +69,12 @@ impl Index {
         Ok(offer)
     }
 
-    /// Of a version that is hidden whole, the record says why. (What is in no lock file was never asked for.)
+    /// A version is left out if none of its files is had.
     async fn tell_hidden(&self, offer: &Offer) {
-        if self.packages.mode(Ecosystem::Python) == PackageMode::Locked && offer.nothing().is_none() {
-            return;
-        }
         let has_any = |version: &PackageVersion| offer.files.iter().any(|(file, verdict)| file.version == *version && verdict.is_ok());
-        for (file, verdict) in &offer.files {
-            if let Some(refusal) = verdict.as_ref().err().filter(|_| !has_any(&file.version)) {
-                self.tell_left_out(Ecosystem::Python, &offer.name, Some(&file.version), refusal.rule).await;
-            }
-        }
+        let refused = offer.files.iter().filter_map(|(file, verdict)| Some((&file.version, verdict.as_ref().err()?)));
+        let left_out = refused.filter(|(version, _)| !has_any(version));
+        self.tell_left_out_of(Ecosystem::Python, &offer.name, left_out, offer.nothing().is_some()).await;
     }
 
     async fn python_file(self: &Arc<Self>, name: &str, file_name: &str) -> Result<Answer, Denied> {
@@ -90,7 +85,9 @@ impl Index {
         let (file_name, is_metadata) = file_name.strip_suffix(".metadata").map_or((file_name, false), |file| (file, true));
         let found = offer.files.into_iter().find(|(file, _)| file.file_name == file_name);
         let (file, verdict) = found.ok_or_else(|| Denied::Absent(file_name.to_owned()))?;
-        verdict?;
+        if let Err(refusal) = verdict {
+            return Err(self.refuse_version(Ecosystem::Python, &offer.name, &file.version, refusal).await);
+        }
         match is_metadata {
             true => self.python_metadata(&file).await,
             false => self.file(file.wanted(offer.name)).await,

@@ -56,6 +56,19 @@ fn pk_10_two_entries_of_one_name_are_refused() {
     refused(wheel(&bytes, |_| {}), "entries of the same name");
 }
 
+/// One client goes by the directory at the end of a zip file, another by what streams by.
+#[test]
+fn pk_10_a_wheel_that_shows_two_readers_two_things_is_refused() {
+    let plain = parcel::zip(&[("trick/a", b"1")]);
+    let mut renamed = plain.clone();
+    let at = renamed.windows(7).rposition(|window| window == b"trick/a").unwrap();
+    renamed[at + 6] = b'b';
+    refused(wheel(&renamed, |_| {}), "has a directory that does not agree");
+    let hidden = parcel::zip(&[("../evil.py", b"x")]);
+    let end = hidden.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    refused(wheel(&[&hidden[..end], &plain].concat(), |_| {}), "does not agree");
+}
+
 #[test]
 fn pk_10_a_tarball_that_does_more_than_unpack_is_refused() {
     let entry = |name, kind, target| Entry { name, kind, target, bytes: b"" };

@@ -95,7 +95,7 @@ fn what_cannot_be_recorded_is_not_served() {
 fn one_run_has_so_many_files_and_no_more() {
     let shelf = thing();
     shelf.wheel("other", "1.0", &[]);
-    let rig = Rig::with(&shelf, OPEN, Default::default(), |setup| setup.limits.events = 1);
+    let rig = Rig::with(&shelf, OPEN, Default::default(), |setup| setup.limits.files = 1);
     assert_eq!(rig.get(WHEEL).status, 200);
     let said = rig.get("/python/files/other/other-1.0-py3-none-any.whl");
     assert!(said.status == 403 && said.text().contains("one file too many for one run"), "{}", said.text());
