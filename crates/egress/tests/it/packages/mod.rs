@@ -7,5 +7,6 @@ mod parcel;
 mod python;
 mod rig;
 mod rust;
+mod secure;
 mod shelf;
 mod upstream;

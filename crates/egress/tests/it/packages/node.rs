@@ -69,6 +69,10 @@ fn npm_installs_a_tree_with_a_scope_and_every_file_is_on_record() {
     assert!(is_installed(&rig, "top") && is_installed(&rig, "@acme/left-pad"));
     let served = [("left-pad-1.3.0.tgz", &pad), ("top-1.0.0.tgz", &top)].map(|(file, bytes)| (file.to_owned(), parcel::sha256(bytes)));
     assert_eq!(rig.served(), served);
+    // The file alone must do, for programs that are started with an empty environment.
+    let file = [("npm_config_globalconfig".to_owned(), rig.lay_files().join("etc/npmrc").display().to_string())];
+    rig.run_with(std::path::Path::new("/usr/bin/npm"), "other", &["install", "top"], &file).succeeds();
+    assert!(rig.path("other").join("node_modules/top/package.json").exists());
 }
 
 #[test]

@@ -259,18 +259,20 @@ fn an_upstream_that_knows_only_html_serves_clients_that_do_too() {
 
 /// The files alone must do, for programs that are started with an empty environment.
 #[test]
-fn pip_finds_the_index_by_its_file_and_installs_into_a_venv() {
+fn pip_finds_the_index_by_its_file_and_installs_for_a_person_and_into_a_venv() {
     if !has("pip") {
         return;
     }
     let shelf = Shelf::new();
     shelf.wheel("filed", "1.0", &[]);
     let rig = Rig::new(&shelf, OPEN);
-    let file = rig.lay_files().join("etc/pip.conf").display().to_string();
+    let file = [("PIP_CONFIG_FILE".to_owned(), rig.lay_files().join("etc/pip.conf").display().to_string())];
     let python = Path::new("/usr/bin/python3");
+    rig.run_with(python, "work", &["-m", "pip", "install", "--user", "filed"], &file).succeeds();
+    rig.run_with(python, "work", &["-c", "import filed"], &[]).succeeds();
     rig.run_with(python, "work", &["-m", "venv", "venv"], &[]).succeeds();
     let venv = rig.path("work").join("venv/bin/python3");
-    rig.run_with(&venv, "work", &["-m", "pip", "install", "filed"], &[("PIP_CONFIG_FILE".to_owned(), file)]).succeeds();
+    rig.run_with(&venv, "work", &["-m", "pip", "install", "filed"], &file).succeeds();
 }
 
 /// uv is not in the image; it is here where a person, or `make test`, put it.
@@ -296,6 +298,10 @@ fn uv_installs_what_is_allowed_and_says_why_not() {
     install("good").succeeds();
     assert_eq!(installed(&rig), ["child-1.0", "good-1.0"]);
     assert_eq!(rig.served().len(), 2);
+    // By its file alone, as for pip.
+    let file = [("XDG_CONFIG_DIRS".to_owned(), rig.lay_files().join("etc").display().to_string())];
+    let command = ["pip", "install", "--no-cache", "--python", "/usr/bin/python3", "--target", "other", "good"];
+    rig.run_with(&uv, "work", &command, &file).succeeds();
     install("bad").fails_saying("ringfence: python package bad is not on the list (rule: allowlist)");
 }
 
