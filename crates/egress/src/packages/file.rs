@@ -107,6 +107,7 @@ impl Index {
         let permit = self.fetches.acquire().await.map_err(|_| Denied::Storage)?;
         let (draft, digests) = client.file(&wanted.url, draft).await.map_err(|error| fetch_denied(wanted, &error))?;
         drop(permit);
+        self.spend_bytes(digests.bytes(), &wanted.file)?;
         let (index, wanted) = (Arc::clone(self), wanted.clone());
         blocking(move || {
             if !digests.has_all(&wanted.hashes) {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,7 +25,7 @@ use super::cache::Cache;
 use super::client::{Client, FetchError, Page};
 use super::limits::IndexLimits;
 use super::pins::Pins;
-use super::rules::Rules;
+use super::rules::{Refusal, Rule, Rules};
 use super::upstreams::{UpstreamError, Upstreams};
 use super::witness::PackageWitness;
 
@@ -86,6 +87,8 @@ pub struct Index {
     /// Made when first needed, in the order of `Ecosystem::ALL`: most runs install nothing, and reading certificates takes time.
     clients: [OnceLock<Option<Client>>; 3],
     connections: Semaphore,
+    fetched_bytes: AtomicU64,
+    questions: AtomicU64,
     clock: fn() -> SystemTime,
 }
 
@@ -110,6 +113,8 @@ impl Index {
             fetches: Semaphore::new(setup.limits.fetches),
             connections: Semaphore::new(setup.limits.connections),
             witness: setup.witness,
+            fetched_bytes: AtomicU64::new(0),
+            questions: AtomicU64::new(0),
             served: Mutex::default(),
             refused: Mutex::default(),
             clock: setup.clock,
@@ -182,8 +187,10 @@ impl Index {
             kept => kept.map(|(page, _)| page),
         };
         let _permit = self.fetches.acquire().await.map_err(|_| Denied::Storage)?;
+        self.spend(&self.questions, 1, self.limits.questions, "this question")?;
         match client.page(url, accept).await {
             Ok(page) => {
+                self.spend_bytes(page.body.len() as u64, "this answer")?;
                 let index = Arc::clone(self);
                 // A page that cannot be kept is asked for again; nothing else follows.
                 blocking(move || {
@@ -194,6 +201,18 @@ impl Index {
             }
             Err(FetchError::Absent) => Err(Denied::Absent("such package".to_owned())),
             Err(error) => kept.ok_or_else(|| Denied::Upstream { ecosystem, why: error.to_string() }),
+        }
+    }
+
+    /// Counts what was fetched against what one run may have.
+    pub(crate) fn spend_bytes(&self, bytes: u64, what: &str) -> Result<(), Denied> {
+        self.spend(&self.fetched_bytes, bytes, self.limits.run_bytes, what)
+    }
+
+    fn spend(&self, spent: &AtomicU64, more: u64, most: u64, what: &str) -> Result<(), Denied> {
+        match spent.fetch_add(more, Ordering::Relaxed) + more <= most {
+            true => Ok(()),
+            false => Err(Refusal::new(what, "is more than one run may ask of an index", Rule::Bounds).into()),
         }
     }
 

@@ -27,6 +27,10 @@ pub struct IndexLimits {
     pub connections: usize,
     /// Requests to an index at once.
     pub fetches: usize,
+    /// Of everything that is fetched for one run.
+    pub run_bytes: u64,
+    /// Questions about packages that are asked outside for one run. (Each is a name that somebody inside chose.)
+    pub questions: u64,
     /// Different files that are served to one run.
     pub files: usize,
     /// Different refusals that are told of one run; what is refused after that is refused in silence.
@@ -47,6 +51,8 @@ impl Default for IndexLimits {
             fresh: Duration::from_secs(10 * 60),
             connections: 64,
             fetches: 8,
+            run_bytes: 16 << 30,
+            questions: 10_000,
             files: 20_000,
             refusals: 1000,
         }

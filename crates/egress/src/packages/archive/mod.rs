@@ -101,3 +101,56 @@ fn check_link(name: &str, target: &str) -> Result<(), Fault> {
 fn shown(name: &str) -> String {
     name.chars().take(120).flat_map(char::escape_default).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn zipped() -> Vec<u8> {
+        let mut writer = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
+        for name in ["a/b", "a/c"] {
+            writer.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+            writer.write_all(name.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    fn taped() -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(2);
+        archive.append_data(&mut header, "package/package.json", &b"{}"[..]).unwrap();
+        archive.into_inner().unwrap()
+    }
+
+    /// Each of its changed bytes, then looked into.
+    fn looked_into(mut bytes: Vec<u8>, changes: &[(prop::sample::Index, u8)], format: Format) -> Result<(), Fault> {
+        changes.iter().for_each(|(at, byte)| *at.get_mut(&mut bytes) = *byte);
+        if format != Format::Zip {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(&bytes).unwrap();
+            bytes = packed.finish().unwrap();
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        inspect(&file, format, &IndexLimits { archive_bytes: 1 << 20, ..IndexLimits::default() }, false)
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_is_read_or_refused(changes in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 0..6)) {
+            drop(looked_into(zipped(), &changes, Format::Zip));
+            drop(looked_into(taped(), &changes, Format::NodeTarball));
+        }
+    }
+
+    #[test]
+    fn what_is_unchanged_is_well() {
+        looked_into(zipped(), &[], Format::Zip).unwrap();
+        looked_into(taped(), &[], Format::NodeTarball).unwrap();
+    }
+}

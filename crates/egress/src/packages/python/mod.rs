@@ -14,9 +14,10 @@ use ringfence_policy::{Ecosystem, PackageName, PackageVersion};
 use self::page::PythonFile;
 use super::answer::{self, Answer, Denied};
 use super::archive::Format;
+use super::client::Page;
 use super::digest::Digests;
 use super::file::Wanted;
-use super::index::Index;
+use super::index::{Index, blocking};
 use super::rules::{Candidate, Refusal, Rule};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
@@ -57,16 +58,21 @@ impl Index {
         let client = self.client(Ecosystem::Python)?;
         let url = client.upstream.url.join(&format!("{name}/")).map_err(|_| Denied::Absent(name.to_string()))?;
         let said = self.page(Ecosystem::Python, &url, ACCEPT).await?;
-        let files = page::parse(&name, &said)
-            .ok_or_else(|| Denied::Upstream { ecosystem: Ecosystem::Python, why: "its answer is no list of files".to_owned() })?;
+        let index = Arc::clone(self);
+        let offer = blocking(move || index.python_judged(name, &said)).await?;
+        self.tell_hidden(&offer).await;
+        Ok(offer)
+    }
+
+    fn python_judged(&self, name: PackageName, said: &Page) -> Result<Offer, Denied> {
+        let unreadable = || Denied::Upstream { ecosystem: Ecosystem::Python, why: "its answer is no list of files".to_owned() };
+        let files = page::parse(&name, said).ok_or_else(unreadable)?;
         let rules = self.rules(Ecosystem::Python);
         let judged = files.into_iter().map(|file| {
             let verdict = rules.file(&file.candidate(&name));
             (file, verdict)
         });
-        let offer = Offer { files: judged.collect(), name };
-        self.tell_hidden(&offer).await;
-        Ok(offer)
+        Ok(Offer { files: judged.collect(), name })
     }
 
     /// A version is left out if none of its files is had.

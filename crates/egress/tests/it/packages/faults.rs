@@ -102,6 +102,18 @@ fn one_run_has_so_many_files_and_no_more() {
 }
 
 #[test]
+fn one_run_asks_for_so_much_and_no_more() {
+    let shelf = thing();
+    shelf.wheel("other", "1.0", &[]);
+    let few = Rig::with(&shelf, OPEN, Default::default(), |setup| setup.limits.questions = 1);
+    assert_eq!(few.get(WHEEL).status, 200);
+    assert!(few.get("/python/simple/other/").text().contains("more than one run may ask"));
+    let small = Rig::with(&shelf, OPEN, Default::default(), |setup| setup.limits.run_bytes = 700);
+    let said = small.get(WHEEL);
+    assert!(said.status == 403 && said.text().contains("(rule: size and time)"), "{}", said.text());
+}
+
+#[test]
 fn an_index_may_move_a_file_a_few_times_and_credentials_stay_with_the_index() {
     let (shelf, elsewhere) = (thing(), Shelf::new());
     let bytes = elsewhere.wheel("thing", "1.0", &[]);

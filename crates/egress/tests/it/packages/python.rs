@@ -81,7 +81,8 @@ fn pk_07_an_unpinned_child_of_a_pinned_parent_is_refused() {
     let rig = Rig::with(&shelf, LOCKED, parse_lock("requirements.txt", &lock).unwrap(), |_| {});
     if has("pip") {
         rig.pip(&["parent"]).fails_saying("ringfence: python package child is in no lock file (rule: lock file)");
-        rig.pip(&["--no-deps", "parent"]).succeeds();
+        rig.write("work/requirements.txt", &lock);
+        rig.pip(&["--no-deps", "-r", "requirements.txt"]).succeeds();
         assert_eq!(installed(&rig), ["parent-1.0"]);
     }
     let listing = rig.get("/python/simple/parent/").text();
@@ -303,6 +304,26 @@ fn uv_installs_what_is_allowed_and_says_why_not() {
     let command = ["pip", "install", "--no-cache", "--python", "/usr/bin/python3", "--target", "other", "good"];
     rig.run_with(&uv, "work", &command, &file).succeeds();
     install("bad").fails_saying("ringfence: python package bad is not on the list (rule: allowlist)");
+}
+
+/// The lock file is uv's own, written against another address.
+#[test]
+fn a_lock_of_uvs_own_installs_what_it_pins_although_there_is_newer() {
+    let Some(uv) = uv() else { return };
+    let shelf = Shelf::new();
+    shelf.wheel("good", "1.0", &[]);
+    let project = "[project]\nname = \"app\"\nversion = \"0\"\nrequires-python = \">=3.8\"\ndependencies = [\"good\"]\n";
+    let uv = |rig: &Rig, arguments: &[&str]| rig.run(&uv, "work", &[arguments, &["--no-cache", "--python", "/usr/bin/python3"]].concat());
+    let open = Rig::new(&shelf, OPEN);
+    open.write("work/pyproject.toml", project);
+    uv(&open, &["lock"]).succeeds();
+    let lock = std::fs::read_to_string(open.path("work").join("uv.lock")).unwrap();
+    shelf.wheel("good", "1.1", &[]);
+    let locked = Rig::with(&shelf, LOCKED, parse_lock("uv.lock", &lock).unwrap(), |_| {});
+    locked.write("work/pyproject.toml", project);
+    locked.write("work/uv.lock", &lock);
+    uv(&locked, &["sync"]).succeeds();
+    assert_eq!(locked.served().into_iter().map(|(file, _)| file).collect::<Vec<_>>(), ["good-1.0-py3-none-any.whl"]);
 }
 
 #[test]

@@ -56,6 +56,26 @@ fn pk_07_a_child_outside_the_lock_is_refused() {
     assert_eq!(rig.get("/rust/crates/parent/1.0.0/download").body, parent);
 }
 
+/// The lock file is cargo's own, written while everything was open.
+#[test]
+fn a_lock_of_cargos_own_installs_what_it_pins_although_there_is_newer() {
+    let shelf = Shelf::new();
+    shelf.krate("some_child", "1.2.0", &[], None);
+    shelf.krate("parent", "1.0.0", &[("some_child", "^1")], None);
+    let open = Rig::new(&shelf, OPEN);
+    project(&open, "parent = \"1\"\n");
+    open.cargo(&["fetch"]).succeeds();
+    let lock = std::fs::read_to_string(open.path("work").join("Cargo.lock")).unwrap();
+    shelf.krate("some_child", "1.3.0", &[], None);
+    let pins = parse_lock("Cargo.lock", &lock).unwrap();
+    assert_eq!(pins.len(), 2);
+    let locked = Rig::with(&shelf, "rust = \"locked\"\n", pins, |_| {});
+    project(&locked, "parent = \"1\"\n");
+    locked.cargo(&["fetch"]).succeeds();
+    assert_eq!(std::fs::read_to_string(locked.path("work").join("Cargo.lock")).unwrap(), lock);
+    assert_eq!(locked.served(), open.served());
+}
+
 #[test]
 fn pk_08_a_crate_is_as_old_as_the_index_says_and_unknown_is_too_young() {
     let shelf = Shelf::new();
