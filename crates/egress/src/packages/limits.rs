@@ -27,8 +27,14 @@ pub struct IndexLimits {
     pub connections: usize,
     /// Requests to an index at once.
     pub fetches: usize,
-    /// Refusals that are told, and files that are served, each once.
-    pub events: usize,
+    /// Of everything that is fetched for one run.
+    pub run_bytes: u64,
+    /// Questions about packages that are asked outside for one run. (Each is a name that somebody inside chose.)
+    pub questions: u64,
+    /// Different files that are served to one run.
+    pub files: usize,
+    /// Different refusals that are told of one run; what is refused after that is refused in silence.
+    pub refusals: usize,
 }
 
 impl Default for IndexLimits {
@@ -45,7 +51,10 @@ impl Default for IndexLimits {
             fresh: Duration::from_secs(10 * 60),
             connections: 64,
             fetches: 8,
-            events: 20_000,
+            run_bytes: 16 << 30,
+            questions: 10_000,
+            files: 20_000,
+            refusals: 1000,
         }
     }
 }
