@@ -2,3 +2,5 @@
 //!
 //! It refuses to know what a sandbox is: it is handed listening sockets, rules, and somebody to tell.
 #![forbid(unsafe_code)]
+
+pub mod registry;
