@@ -8,6 +8,7 @@ mod images;
 mod inside;
 mod perform;
 mod profiles;
+mod pull;
 mod record;
 mod registry;
 mod report;
@@ -23,6 +24,7 @@ pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]
 pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
+pub use pull::ImageSource;
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
