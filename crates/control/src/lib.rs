@@ -2,14 +2,17 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod doors;
 mod ending;
 mod error;
 mod images;
 mod inside;
+mod packages;
 mod perform;
 mod profiles;
 mod pull;
 mod record;
+mod recording;
 mod registry;
 mod report;
 mod request;
@@ -26,10 +29,10 @@ pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use pull::ImageSource;
 pub use registry::{Agent, RegistryError, active};
-pub use report::{ArtifactReport, HiddenReport, RefusalReport, RunReport};
+pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
-pub use run::{Explained, Runner, missing_in_this_version};
+pub use run::{Explained, Runner, Surroundings, missing_in_this_version};
 pub use settings::Settings;
 
 /// The version of this program, as it stands in evidence.

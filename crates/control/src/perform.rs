@@ -4,19 +4,23 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, Identity, PatchRequest,
-    Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin, stop_signal, write_patch,
+    ArtifactSink, Capture, Command, Creation, Doors, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, Identity, OsText,
+    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
+    stop_signal, write_patch,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Artifacts, Journal, StoreError};
 
+use crate::doors::{DoorsAhead, Helpers, NoDoors, OpenDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage, Shown};
 use crate::inside::Inside;
+use crate::recording::Recording;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
 use crate::run::Runner;
@@ -87,11 +91,14 @@ impl Performance<'_> {
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
         let work = self.journal.work().to_owned();
         let views = self.views(&work, lease.identity, attachments.progress)?;
+        let ahead = self.doors()?;
+        let doors =
+            ahead.as_ref().map(DoorsAhead::inside).transpose().map_err(failed_at("read what this host trusts"))?.unwrap_or_default();
         let shown = self.image()?;
-        let plan = self.plan(&views, &shown, lease.identity)?;
+        let plan = self.plan(&views, &shown, &doors, lease.identity)?;
         let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
         let empty = empty.map_err(|error| self.no_sandbox(error))?;
-        let (end, remains) = self.command(empty, &plan, attachments.output, attachments.cancel)?;
+        let (end, remains) = self.command(empty, &plan, ahead, &attachments)?;
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
         Ok((end, remains))
     }
@@ -124,6 +131,20 @@ impl Performance<'_> {
         Ok(views)
     }
 
+    /// The ways out that were granted.
+    fn doors(&mut self) -> Result<Option<DoorsAhead>, Halt> {
+        match DoorsAhead::of(&self.grant.capabilities, &self.runner.surroundings.credentials(&self.runner.home), self.request) {
+            Ok(ahead) => {
+                for lock in ahead.iter().flat_map(DoorsAhead::locks) {
+                    self.report.locks.push(record::lock(self.journal, lock)?);
+                }
+                Ok(ahead)
+            }
+            Err(NoDoors::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
+            Err(NoDoors::Failed(step, error)) => Err(failed_at(step)(error)),
+        }
+    }
+
     /// What is seen as `/`. It was here when the run was decided, and may have gone since.
     fn image(&mut self) -> Result<Shown, Halt> {
         match images::find(&self.runner.home, &self.grant.capabilities) {
@@ -133,7 +154,7 @@ impl Performance<'_> {
         }
     }
 
-    fn plan(&mut self, views: &Views, shown: &Shown, identity: Identity) -> Result<Plan, Halt> {
+    fn plan(&mut self, views: &Views, shown: &Shown, doors: &Doors, identity: Identity) -> Result<Plan, Halt> {
         let mut plan = compile(&SandboxSpec {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
@@ -144,6 +165,7 @@ impl Performance<'_> {
             project: views.project.clone(),
             has_writable_union: self.runner.host.has_writable_union(),
             disk: self.runner.disk_place(self.grant, self.journal.work()),
+            doors,
         });
         self.inside.alter(&mut plan);
         record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
@@ -155,9 +177,10 @@ impl Performance<'_> {
         &mut self,
         empty: EmptySandbox,
         plan: &Plan,
-        output: OutputTo<'_>,
-        cancel: Option<BorrowedFd<'_>>,
+        ahead: Option<DoorsAhead>,
+        attachments: &Attachments<'_>,
     ) -> Result<(RunEnd, Remains), Halt> {
+        let (output, cancel) = (attachments.output, attachments.cancel);
         let limits = &self.grant.capabilities.limits;
         let creation = Creation { plan, limits, memory_grade: self.runner.host.memory_grade(), cancel };
         let rising = empty.build(creation, &mut |pid, cgroups: &[PathBuf]| self.journal.trace(&Traces::of(pid, cgroups)));
@@ -166,19 +189,51 @@ impl Performance<'_> {
         self.journal.accept()?;
         let mut sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
         self.journal.append(Event::SandboxCreated {})?;
-        let environment = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
-        let command = Command { argv: self.request.command.clone(), environment };
+        let command = Command { argv: self.request.command.clone(), environment: self.environment(ahead.as_ref()) };
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
         let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
+        let recording = Arc::new(Recording::new(self.journal.writer()));
+        let helpers =
+            Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
+        let open = ahead.map(|ahead| ahead.open(sandbox.take_doors(), &helpers)).transpose().map_err(failed_at("open the doors"))?;
         let id = self.inside.start(&mut sandbox, &command, streams(stdin, output)).map_err(failed_at("start the command"))?;
         let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
+        self.close(open, &recording)?;
         record::ended(self.journal, &outcome)?;
         self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));
         self.report.exit_status = ending::exit_status(&outcome.end);
         let remains = sandbox.finish().map_err(failed_at("end the sandbox"))?;
-        record::sandbox_ended(self.journal, &remains)?;
         self.report.take_usage(&remains);
+        record::sandbox_ended(self.journal, &remains, &self.report.limits_reached)?;
         Ok((ending::of(&outcome.end), remains))
+    }
+
+    /// What was asked for, and placeholders for credentials whose variable nobody has set.
+    fn environment(&self, ahead: Option<&DoorsAhead>) -> Vec<(String, OsText)> {
+        let asked = self.request.environment.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone()));
+        let mut environment: Vec<(String, OsText)> = asked.collect();
+        for (name, placeholder) in ahead.into_iter().flat_map(DoorsAhead::placeholders) {
+            if !environment.iter().any(|(taken, _)| *taken == name) {
+                environment.push((name, OsText::from(placeholder.as_str())));
+            }
+        }
+        environment
+    }
+
+    /// Closes the ways out: everything that was decided is on record by then.
+    fn close(&mut self, open: Option<OpenDoors>, recording: &Recording) -> Result<(), Halt> {
+        let Some(open) = open else { return Ok(()) };
+        let totals = open.close();
+        if totals.untold_refusals > 0 {
+            self.journal.append(Event::NetworkRefusalsCounted { more: totals.untold_refusals })?;
+        }
+        recording.tell_report(self.report);
+        let reached = [(totals.is_out_of_bytes, LimitKey::NetworkBytes), (totals.is_out_of_requests, LimitKey::NetworkRequests)];
+        self.report.limits_reached.extend(reached.iter().filter(|(is_reached, _)| *is_reached).map(|(_, key)| key.name().to_owned()));
+        match totals.is_unrecorded {
+            true => Err(failed_at("record a decision about the network")(io::Error::other("the record could not be written"))),
+            false => Ok(()),
+        }
     }
 
     /// Collects what was named. Every process is dead by now, and the record is durable before anything leaves.

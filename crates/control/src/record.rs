@@ -7,7 +7,9 @@ use ringfence_store::{Journal, StoreError};
 
 use crate::ending;
 use crate::images::Shown;
+use crate::packages::LockFile;
 use crate::registry::Agent;
+use crate::report::LockReport;
 use crate::request::{RunRequest, Secret};
 use crate::settings::Settings;
 
@@ -26,6 +28,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         exports: request.exports.clone(),
         tier: request.tier,
         storage: request.storage,
+        sensitivity: request.sensitivity,
     }
 }
 
@@ -83,6 +86,15 @@ pub(crate) fn inputs(journal: &mut Journal, inputs: &[InputRecord]) -> Result<()
     inputs.iter().try_for_each(|input| journal.append(Event::InputAdded { input: input.clone() }))
 }
 
+pub(crate) fn lock(journal: &mut Journal, lock: &LockFile) -> Result<LockReport, StoreError> {
+    let (pins, problem) = match &lock.pins {
+        Ok(pins) => (*pins as u64, None),
+        Err(problem) => (0, Some(problem.clone())),
+    };
+    journal.append(Event::LockRead { file: lock.name.clone(), sha256: lock.sha256, pins, problem: problem.clone() })?;
+    Ok(LockReport { file: lock.name.clone(), pins, problem })
+}
+
 pub(crate) fn creating(
     journal: &mut Journal,
     host: &ringfence_isolation::Host,
@@ -124,9 +136,8 @@ fn stream(captured: &Captured) -> StreamRecord {
     StreamRecord { bytes: captured.bytes, sha256: Digest::from_bytes(captured.sha256), is_truncated: captured.cut > 0 }
 }
 
-pub(crate) fn sandbox_ended(journal: &mut Journal, remains: &Remains) -> Result<(), StoreError> {
-    let limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
-    journal.append(Event::SandboxEnded { usage: usage(&remains.usage), limits_reached })
+pub(crate) fn sandbox_ended(journal: &mut Journal, remains: &Remains, limits_reached: &[String]) -> Result<(), StoreError> {
+    journal.append(Event::SandboxEnded { usage: usage(&remains.usage), limits_reached: limits_reached.to_vec() })
 }
 
 pub(crate) fn usage(usage: &Usage) -> UsageRecord {

@@ -1,13 +1,17 @@
 //! What the caller gets: `--json` prints it. Its JSON Schema is in docs/reference.
 
+mod network;
+
 use std::collections::BTreeMap;
 
 use base64::Engine;
-use ringfence_evidence::{RunEnd, UsageRecord};
+use ringfence_evidence::{PackageRecord, RunEnd, UsageRecord};
 use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remains};
 use ringfence_policy::{Grant, LimitKey, Storage};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+pub use network::NetworkReport;
 
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -56,6 +60,18 @@ pub struct RunReport {
     pub refusals: Vec<RefusalReport>,
     /// What the program could not see of its inputs.
     pub hidden: Vec<HiddenReport>,
+    /// What was decided about the network, the first 1,000 in order; the record has all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkReport>,
+    /// Lock files by which packages are pinned.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockReport>,
+    /// Files of packages that went inside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackageRecord>,
+    /// Packages that did not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused_packages: Vec<PackageRefusalReport>,
     /// Digest of the sealed statement.
     pub evidence: String,
     /// The status with which `ringfence run` exits.
@@ -102,6 +118,33 @@ pub struct HiddenReport {
     pub reason: String,
 }
 
+/// A lock file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LockReport {
+    /// Its name.
+    pub file: String,
+    /// Versions that it pins.
+    pub pins: u64,
+    /// Why it pins nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A package that did not go inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PackageRefusalReport {
+    /// `python`, `node` or `rust`.
+    pub ecosystem: String,
+    /// The package.
+    pub name: String,
+    /// The version, where one was decided on.
+    pub version: String,
+    /// The file, where one was decided on.
+    pub file: String,
+    /// The rule.
+    pub rule: String,
+}
+
 impl RunReport {
     /// A report of a run of which nothing is known yet but who asked.
     pub(crate) fn begin(run: &str, agent: &str, profile: &str) -> Self {
@@ -127,6 +170,10 @@ impl RunReport {
             artifacts: Vec::new(),
             refusals: Vec::new(),
             hidden: Vec::new(),
+            network: Vec::new(),
+            locks: Vec::new(),
+            packages: Vec::new(),
+            refused_packages: Vec::new(),
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
             warning: None,
@@ -146,7 +193,7 @@ impl RunReport {
 
     pub(crate) fn take_usage(&mut self, remains: &Remains) {
         self.usage = crate::record::usage(&remains.usage);
-        self.limits_reached = remains.limits_reached.iter().map(|key| key.name().to_owned()).collect();
+        self.limits_reached.extend(remains.limits_reached.iter().map(|key| key.name().to_owned()));
     }
 
     /// A program that ended well has not done what was asked if something named did not leave.
@@ -181,7 +228,12 @@ pub(crate) fn grades(host: &Host, grant: &Grant) -> BTreeMap<String, String> {
     let grade = |key: LimitKey| match key {
         LimitKey::Memory => host.memory_grade().word(),
         LimitKey::Cpu => host.cpu_grade().word(),
-        LimitKey::Wall | LimitKey::Output | LimitKey::Artifacts | LimitKey::ArtifactBytes => "watched",
+        LimitKey::Wall
+        | LimitKey::Output
+        | LimitKey::Artifacts
+        | LimitKey::ArtifactBytes
+        | LimitKey::NetworkBytes
+        | LimitKey::NetworkRequests => "watched",
         LimitKey::Disk | LimitKey::Files if grant.capabilities.storage == Storage::Disk => host.disk_grade().word(),
         LimitKey::Cpus | LimitKey::Processes | LimitKey::Disk | LimitKey::Files => "kernel",
         LimitKey::OpenFiles => "per-process",

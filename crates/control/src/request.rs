@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use ringfence_isolation::OsText;
-use ringfence_policy::{Destination, EnvName, Glob, Limits, Storage, Tier, WorkspacePath};
+use ringfence_policy::{Destination, EnvName, Glob, Limits, Sensitivity, Storage, Tier, WorkspacePath};
 
 use crate::profiles::ProfileText;
 
@@ -64,6 +64,8 @@ pub struct RunRequest {
     pub tier: Option<Tier>,
     /// Where to keep what is written; in memory if not named.
     pub storage: Option<Storage>,
+    /// How sensitive the work is, at least.
+    pub sensitivity: Option<Sensitivity>,
     /// Program and arguments.
     pub command: Vec<OsText>,
     /// Whether the command gets the caller's standard input.

@@ -1,20 +1,21 @@
 //! The straight line of a run: recorded, decided, performed, sealed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ringfence_evidence::SigningKey;
 use std::path::Path;
 
-use ringfence_isolation::{Cgroups, DiskPlace, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, PackageMode, ProfileName, Refusal, Storage, Tier, resolve};
-use ringfence_store::{Artifacts, Home, Journal, RunId, load_or_make_key};
+use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
+use ringfence_policy::{Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
+use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
 
+use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage};
 use crate::inside::Inside;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
-use crate::request::{Attachments, RunRequest};
+use crate::request::{Attachments, RunRequest, Secret};
 use crate::settings::Settings;
 use crate::{ending, perform, record, sweep};
 
@@ -26,7 +27,30 @@ pub struct Runner {
     pub(crate) host: Host,
     pub(crate) key: SigningKey,
     pub(crate) artifacts: Artifacts,
+    pub(crate) surroundings: Surroundings,
     warnings: Vec<String>,
+}
+
+/// What the operator's environment says.
+#[derive(Clone, Default)]
+pub struct Surroundings {
+    /// Where the key of stored credentials comes from.
+    pub key_sources: KeySources,
+    /// Variables, by which the operator's own package clients are set.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    pub(crate) fn credentials(&self, home: &Home) -> Credentials {
+        Credentials::of(home, self.key_sources.clone())
+    }
+}
+
+/// Values of variables are left out: any of them may be a secret.
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("key_sources", &self.key_sources).finish_non_exhaustive()
+    }
 }
 
 /// What a run would be: for `--explain`.
@@ -50,7 +74,13 @@ impl Runner {
         let key = load_or_make_key(&home)?;
         let warnings = sweep::sweep(&home, &key)?;
         let artifacts = Artifacts::of(&home);
-        Ok(Self { host: Host::look(), artifacts, settings, key, home, warnings })
+        Ok(Self { host: Host::look(), artifacts, settings, key, home, surroundings: Surroundings::default(), warnings })
+    }
+
+    /// The same with what the operator's environment says.
+    #[must_use]
+    pub fn within(self, surroundings: Surroundings) -> Self {
+        Self { surroundings, ..self }
     }
 
     /// What a person should look at: found while sweeping.
@@ -70,6 +100,7 @@ impl Runner {
         attachments: Attachments<'_>,
         inside: &Inside<'_>,
     ) -> Result<RunReport, RunError> {
+        let request = &self.with_stored_secrets(request);
         let agent = registry::active(&self.home, &request.agent)?;
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
@@ -90,6 +121,17 @@ impl Runner {
             Err(error) => report.warning = Some(format!("run {run} has ended, but what it left cannot be removed yet: {error}")),
         }
         Ok(report)
+    }
+
+    /// A stored credential is a known secret, should somebody have written it into an argument. One that does not read is told of later.
+    fn with_stored_secrets(&self, request: &RunRequest) -> RunRequest {
+        let mut request = request.clone();
+        if let Set::Only(bindings) = &request.profile.profile.bound.credentials {
+            let stored = self.surroundings.credentials(&self.home);
+            let values = bindings.iter().filter_map(|binding| stored.get(binding.name.as_str()).ok().flatten());
+            request.known_secrets.extend(values.map(Secret::new));
+        }
+        request
     }
 
     /// Policy first, then what this version and this host can do.
@@ -119,6 +161,12 @@ impl Runner {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let lease = lease_identity().map_err(|source| RunError::File { act: "lease ids", path: "/run/ringfence/ids".into(), source })?;
+        let doors = match DoorsAhead::of(&grant.capabilities, &self.surroundings.credentials(&self.home), request) {
+            Err(NoDoors::Refused(refusal)) => return Ok(Err(refusal)),
+            Err(NoDoors::Failed(act, source)) => return Err(RunError::File { act, path: self.home.root().to_owned(), source }),
+            Ok(ahead) => ahead.map_or_else(|| Ok(Doors::default()), |ahead| ahead.inside()),
+        };
+        let doors = doors.map_err(|source| RunError::File { act: "read", path: "/etc/ssl/certs".into(), source })?;
         let shown = match images::find(&self.home, &grant.capabilities) {
             Ok(shown) => shown,
             Err(NoImage::Refused(refusal)) => return Ok(Err(refusal)),
@@ -135,6 +183,7 @@ impl Runner {
             project: None,
             has_writable_union: self.host.has_writable_union(),
             disk: self.disk_place(&grant, &self.home.work().join("RUN")),
+            doors: &doors,
         };
         let plan = compile(&spec);
         let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
@@ -168,10 +217,6 @@ fn check_version(profile: &ProfileName, capabilities: &Capabilities) -> Result<(
 pub fn missing_in_this_version(capabilities: &Capabilities) -> Option<String> {
     if capabilities.tier != Tier::Process {
         Some(format!("tier `{}`", capabilities.tier))
-    } else if !capabilities.network.is_none() {
-        Some(format!("network destinations ({})", capabilities.network))
-    } else if capabilities.packages.most() != PackageMode::None {
-        Some(format!("package installs ({})", capabilities.packages))
     } else if !capabilities.tools.is_none() {
         Some(format!("governed tools ({})", capabilities.tools))
     } else {

@@ -1,6 +1,34 @@
 //! The one way to a network. It decides on names, ports and requests, resolves and dials outside, and tells of each decision.
 //!
-//! It refuses to know what a sandbox is: it is handed listening sockets, rules, and somebody to tell.
+//! It refuses to know what a sandbox is: it is handed listening sockets, rules, and somebody to tell. In the order in which a reader meets them: a
+//! [`Layout`] says which sockets are to be made inside and what programs find there, [`Terms`] are what was granted, and a [`Broker`] serves the
+//! sockets by them until it is closed. Nothing is dialled that was not decided, checked and told before.
 #![forbid(unsafe_code)]
 
+mod broker;
+mod budget;
+mod credential;
+mod dial;
+mod dns;
+mod exchange;
+mod layout;
+mod names;
+mod proxy;
+mod relay;
+mod request;
+mod resolver;
+mod rules;
+mod socks;
+mod tls;
+mod tunnel;
+mod witness;
+
+pub use broker::{Broker, Terms, Totals};
+pub use credential::{Credential, CredentialValue, ValueError};
+pub use layout::{DoorRole, DoorSocket, INDEX_PORT, Layout, PROXY_PORT};
+pub use resolver::{Resolver, Resolving, SystemResolver};
+pub use rules::Rules;
+pub use tls::Interception;
+pub use witness::{Closed, EgressEvent, Opened, Refused, RequestLine, Unrecorded, Way, Witness};
+pub mod packages;
 pub mod registry;

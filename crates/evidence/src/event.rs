@@ -83,6 +83,81 @@ pub enum Event {
         /// Whether it has the caller's standard input.
         has_stdin: bool,
     },
+    /// Something is about to be dialled, or asked over a connection that is there.
+    NetworkOpened {
+        /// What, and by which rule.
+        exchange: ExchangeRecord,
+    },
+    /// It is over.
+    NetworkClosed {
+        /// The number that its beginning has.
+        exchange: u64,
+        /// Bytes towards the host.
+        up_bytes: u64,
+        /// Bytes from the host.
+        down_bytes: u64,
+        /// How long it took, milliseconds.
+        ms: u64,
+        /// The address that answered, if it is not the one that was told of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<String>,
+        /// The status of the reply, where somebody reads it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<u16>,
+        /// Why it ended, if not by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
+    },
+    /// Something on the network was refused; nothing was dialled.
+    NetworkRefused {
+        /// By which way: `connect`, `http`, `socks`, `direct` or `name`.
+        way: String,
+        /// The host as asked, control bytes escaped.
+        host: String,
+        /// The port.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// The rule.
+        reason: String,
+        /// The method and path, where somebody reads them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<String>,
+    },
+    /// A lock file was read.
+    LockRead {
+        /// Its name.
+        file: String,
+        /// Its digest.
+        sha256: Digest,
+        /// Versions that it pins.
+        pins: u64,
+        /// Why it pins nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+    },
+    /// A file of a package is about to go inside; its bytes were checked.
+    PackageServed {
+        /// Which.
+        package: PackageRecord,
+    },
+    /// A package, a version or a file did not.
+    PackageRefused {
+        /// `python`, `node` or `rust`.
+        ecosystem: String,
+        /// The package.
+        name: String,
+        /// The version, where one was decided on.
+        version: String,
+        /// The file, where one was decided on.
+        file: String,
+        /// The rule.
+        rule: String,
+    },
+    /// More was refused than is told one by one.
+    NetworkRefusalsCounted {
+        /// How many more.
+        more: u64,
+    },
     /// A command has ended.
     CommandEnded {
         /// Number within the run.
@@ -180,6 +255,50 @@ pub struct InputRecord {
     pub digest_of: String,
     /// What is hidden from the run, with the reason after a colon.
     pub hidden: Vec<String>,
+}
+
+/// A file of a package that went inside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PackageRecord {
+    /// `python`, `node` or `rust`.
+    pub ecosystem: String,
+    /// The package, in its canonical form.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The file.
+    pub file: String,
+    /// SHA-256 of its bytes, as `sha256:` and 64 digits.
+    pub sha256: String,
+    /// Where it is from, without credentials.
+    pub source: String,
+    /// Whether the bytes were kept from earlier.
+    pub is_from_cache: bool,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Something that was allowed on the network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangeRecord {
+    /// Its number within the run.
+    pub number: u64,
+    /// By which way: `connect`, `http`, `socks` or `direct`.
+    pub way: String,
+    /// The rule that allows it.
+    pub rule: String,
+    /// The host.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The address, resolved once and checked.
+    pub address: String,
+    /// The method and path, where somebody reads them; never the query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The credential that was put in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
 }
 
 /// What a command wrote to one stream.

@@ -14,7 +14,7 @@ mod verify;
 
 pub use chain::{Chain, ChainError, Line, read_chain};
 pub use digest::{Digest, DigestError};
-pub use event::{ArtifactRecord, Event, InputRecord, RunEnd, StreamRecord, UsageRecord};
+pub use event::{ArtifactRecord, Event, ExchangeRecord, InputRecord, PackageRecord, RunEnd, StreamRecord, UsageRecord};
 pub use key::{KeyError, PublicKey, SigningKey};
 pub use statement::{Envelope, PAYLOAD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, Seal, Statement, Subject, pre_authentication_encoding};
 pub use verify::{Verified, VerifyError, verify};

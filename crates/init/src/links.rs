@@ -11,8 +11,8 @@ use rustix::net::{
     sendmsg,
 };
 
-/// The most descriptors in one message, as the supervisor keeps to.
-const MOST_DESCRIPTORS: usize = 64;
+/// The most descriptors in one message, as the supervisor keeps to: the kernel's own bound (`SCM_MAX_FD`).
+const MOST_DESCRIPTORS: usize = 253;
 /// The most bytes of an order.
 const MOST_BYTES: usize = 256;
 

@@ -10,6 +10,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind, mount_change, move_mount, open_tree,
     unmount,
 };
+use rustix::net::{AddressFamily, SocketAddrV4, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::{chdir, pivot_root};
 
 use crate::failure::{At, Failure};
@@ -21,13 +22,13 @@ const STAGE: &str = "/usr";
 
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
-/// Builds the view, and answers with descriptors of the folders that are handed out.
+/// Builds the view, and answers with descriptors of the folders that are handed out, then of the doors.
 pub(crate) fn perform(blueprint: &Blueprint, given: Vec<OwnedFd>) -> Result<Vec<OwnedFd>, Failure> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("make mounts private")?;
     let sources = if blueprint.sources.is_empty() { given } else { open_sources(blueprint)? };
     stage().at("mount the stage")?;
-    let mut view = View { sources: sources.into_iter().map(Some).collect() };
+    let mut view = View { sources: sources.into_iter().map(Some).collect(), doors: Vec::new() };
     let mut handles = Vec::new();
     for (number, act) in blueprint.acts.iter().enumerate() {
         if matches!(act, Act::Enter(_)) {
@@ -35,6 +36,7 @@ pub(crate) fn perform(blueprint: &Blueprint, given: Vec<OwnedFd>) -> Result<Vec<
         }
         view.perform(act).at_item("step", number)?;
     }
+    handles.append(&mut view.doors);
     Ok(handles)
 }
 
@@ -61,6 +63,7 @@ fn open_handles(blueprint: &Blueprint) -> Result<Vec<OwnedFd>, Failure> {
 
 struct View {
     sources: Vec<Option<OwnedFd>>,
+    doors: Vec<OwnedFd>,
 }
 
 impl View {
@@ -78,6 +81,11 @@ impl View {
             Act::Remount { at, flags } => rustix::mount::mount_remount(at.as_slice(), MountFlags::from_bits_retain(*flags), c""),
             Act::HostName(name) => rustix::system::sethostname(name).and_then(|()| rustix::system::setdomainname(b"")),
             Act::Loopback => sys::loopback::bring_up(),
+            Act::Address { number, address, bits } => sys::loopback::add_address(*number, *address, *bits),
+            Act::Door { takes_connections, address, port } => {
+                self.doors.push(door(*takes_connections, SocketAddrV4::new((*address).into(), *port))?);
+                Ok(())
+            }
             Act::Enter(root) => enter(root),
         }
     }
@@ -87,6 +95,19 @@ impl View {
         make_folders(at)?;
         move_mount(&tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
     }
+}
+
+/// Connections that nobody has taken yet; the kernel bounds it further (`net.core.somaxconn`).
+const BACKLOG: i32 = 1024;
+
+fn door(takes_connections: bool, address: SocketAddrV4) -> Result<OwnedFd, Errno> {
+    let kind = if takes_connections { SocketType::STREAM } else { SocketType::DGRAM };
+    let socket = socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    bind(&socket, &address)?;
+    if takes_connections {
+        listen(&socket, BACKLOG)?;
+    }
+    Ok(socket)
 }
 
 /// The host's device is still there: the stage covers another folder.
@@ -158,15 +179,19 @@ fn draw(veil: &Veil) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Makes the folders above `path` in the layer, with the permissions that they have below.
+/// Makes the folders above `path` in the layer, with the permissions that they have below; where they are not there anyone may read them.
 fn make_parents(veil: &Veil, path: &[u8]) -> Result<(), Errno> {
     let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     for end in ends {
         let at = join(&veil.layer, &path[..end]);
         match mkdirat(CWD, at.as_slice(), Mode::from_raw_mode(0o700)) {
             Ok(()) => {
-                let mode = statat(CWD, join(&veil.below, &path[..end]).as_slice(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
-                chmodat(CWD, at.as_slice(), Mode::from_raw_mode(mode & 0o777), AtFlags::empty())?;
+                let mode = match statat(CWD, join(&veil.below, &path[..end]).as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(below) => below.st_mode & 0o777,
+                    Err(Errno::NOENT) => 0o755,
+                    Err(errno) => return Err(errno),
+                };
+                chmodat(CWD, at.as_slice(), Mode::from_raw_mode(mode), AtFlags::empty())?;
                 give(&at, veil.owner)?;
             }
             Err(Errno::EXIST) => {}

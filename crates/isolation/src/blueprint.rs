@@ -4,7 +4,7 @@ use ringfence_wire::{Act, Blueprint, Copy, Mount, Setting};
 use rustix::mount::MountFlags;
 use rustix::thread::CapabilitySet;
 
-use crate::plan::{Access, Identity, PathRule, Plan, ProcessLimit, Step, Sysctl};
+use crate::plan::{Access, Identity, PathRule, Plan, ProcessLimit, Step, Sysctl, Transport};
 use crate::source::{READ_ONLY, WRITABLE};
 use crate::text::OsText;
 
@@ -93,6 +93,10 @@ fn act(step: &Step, plan: &Plan) -> Act {
         }
         Step::HostName { name } => Act::HostName(bytes(name)),
         Step::Loopback => Act::Loopback,
+        Step::Address { number, address, bits } => Act::Address { number: *number, address: address.octets(), bits: *bits },
+        Step::Door { door } => {
+            Act::Door { takes_connections: door.transport == Transport::Stream, address: door.address.octets(), port: door.port }
+        }
         Step::Enter => Act::Enter(bytes("root")),
     }
 }

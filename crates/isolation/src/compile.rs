@@ -1,5 +1,7 @@
 //! Decides the plan of a sandbox from what was granted and what the host has. Nothing here touches the machine.
 
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
@@ -8,7 +10,7 @@ use crate::cgroup::Cgroups;
 use crate::disk::{Disk, DiskForm};
 use crate::identity::AGENT;
 use crate::image::Image;
-use crate::plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
+use crate::plan::{Access, Account, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
 use crate::seccomp::FilterSpec;
 use crate::text::OsText;
 
@@ -62,6 +64,8 @@ pub struct SandboxSpec<'a> {
     pub has_writable_union: bool,
     /// Where what the run writes is kept; in memory otherwise.
     pub disk: Option<DiskPlace>,
+    /// The ways out.
+    pub doors: &'a Doors,
 }
 
 /// System V shared memory and locked memory that a run may have, bytes.
@@ -79,12 +83,14 @@ const OWN_FILES_OF_FOLDER: u64 = 3;
 /// Compiles the plan.
 pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
     let mut draft = Draft { sources: Vec::new(), steps: Vec::new() };
-    draft.root(spec.image);
+    draft.root(spec);
     draft.scratch(spec);
     draft.workspace(spec);
     draft.devices(is_executable(spec));
     draft.inputs(spec);
     draft.kernel();
+    draft.doors(spec.doors);
+    draft.steps.push(Step::Enter);
     Plan {
         identity: spec.identity,
         account: Account { uid: AGENT, gid: AGENT, name: "agent".into(), home: "/workspace".into() },
@@ -95,7 +101,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         group_limits: group_limits(spec.capabilities),
         path_rules: path_rules(spec),
         filter: filter(spec),
-        environment: environment(spec.image),
+        environment: environment(spec),
         workspace: "/workspace".into(),
         changes: (spec.project.is_some() && has_view(spec)).then(|| format!("{}/changes", layers(spec))),
         wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
@@ -143,14 +149,28 @@ impl Draft {
     }
 
     /// Unions, not binds: a bind would tell the host's device and path in the mount table.
-    fn root(&mut self, image: &Image) {
+    fn root(&mut self, spec: &SandboxSpec<'_>) {
+        let image = spec.image;
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
-        self.union("root", &["skeleton", "empty"], true);
+        match spec.doors.files.is_empty() {
+            true => self.union("root", &["skeleton", "empty"], true),
+            false => {
+                self.given(&spec.doors.files);
+                self.union("root", &["given", "skeleton"], true);
+            }
+        }
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
             self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"], true);
         }
+    }
+
+    /// A layer above the image with what programs need to find the ways out.
+    fn given(&mut self, files: &[(String, String)]) {
+        let relative = |(path, text): &(String, String)| (OsText::from(path.trim_start_matches('/').as_bytes()), text.clone());
+        let replaced = files.iter().map(relative).collect();
+        self.steps.push(Step::Veil { layer: "given".into(), below: "skeleton".into(), hidden: Vec::new(), replaced });
     }
 
     /// One sized file system for all that the run can write.
@@ -243,7 +263,12 @@ impl Draft {
         self.steps.extend(MASKED.iter().map(|name| Step::Mask { at: format!("root/proc/{name}") }));
         self.steps.push(Step::HostName { name: "sandbox".into() });
         self.steps.push(Step::Loopback);
-        self.steps.push(Step::Enter);
+    }
+
+    fn doors(&mut self, doors: &Doors) {
+        let address = |(number, (address, bits)): (u32, &(Ipv4Addr, u8))| Step::Address { number, address: *address, bits: *bits };
+        self.steps.extend((1..).zip(&doors.addresses).map(address));
+        self.steps.extend(doors.doors.iter().map(|door| Step::Door { door: *door }));
     }
 }
 
@@ -343,17 +368,17 @@ pub fn group_limits(capabilities: &Capabilities) -> GroupLimits {
 
 fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     let rule = |path: &str, access| PathRule { path: path.into(), access };
-    let (given, writable) = match is_executable(spec) {
+    let (inputs, writable) = match is_executable(spec) {
         true => (Access::Execute, Access::WriteExecute),
         false => (Access::Read, Access::Write),
     };
     let mut rules = vec![rule("/", Access::List)];
     rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
     rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
-    for path in ["/etc", "/proc", "/run"] {
-        rules.push(rule(path, Access::Read));
-    }
-    rules.push(rule("/inputs", given));
+    let given = spec.doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1));
+    let readable: BTreeSet<&str> = ["etc", "proc", "run"].into_iter().chain(given).collect();
+    rules.extend(readable.into_iter().map(|name| rule(&format!("/{name}"), Access::Read)));
+    rules.push(rule("/inputs", inputs));
     rules.push(rule("/dev", Access::Device));
     for path in ["/workspace", "/tmp", "/dev/shm"] {
         rules.push(rule(path, writable));
@@ -373,7 +398,8 @@ fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
 }
 
 /// An image may say where its programs are and which language they speak, but not who the agent is and where it writes.
-fn environment(image: &Image) -> Vec<(String, String)> {
+fn environment(spec: &SandboxSpec<'_>) -> Vec<(String, String)> {
+    let image = spec.image;
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let own = [("HOME", "/workspace"), ("USER", "agent"), ("TMPDIR", "/tmp"), ("TERM", "dumb")];
     let standing_in = [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("LANG", "C.UTF-8")];
@@ -382,5 +408,6 @@ fn environment(image: &Image) -> Vec<(String, String)> {
     variables.extend(image.environment.iter().filter(is_free).cloned());
     let missing = standing_in.into_iter().filter(|(name, _)| image.environment.iter().all(|(set, _)| set != name));
     variables.extend(missing.map(owned));
+    variables.extend(spec.doors.environment.iter().cloned());
     variables
 }

@@ -96,6 +96,8 @@ pub(crate) struct Launched {
     pub(crate) group: Option<Group>,
     /// The workspace, the scratch file system, and the changes where the plan has them.
     pub(crate) handles: Vec<OwnedFd>,
+    /// The doors, in the order of the plan.
+    pub(crate) doors: Vec<OwnedFd>,
     is_over: bool,
 }
 
@@ -178,7 +180,7 @@ impl Launching {
                 let pid = Pid::from_raw(pid).ok_or(Errno::SRCH).at(|| "hear from init".into())?;
                 let pidfd = descriptors.pop().ok_or(Errno::BADF).at(|| "hear from init".into())?;
                 let control = self.control.take().ok_or(Errno::PIPE).at(|| "speak to init".into())?;
-                Ok(Launched { control, pid, pidfd, group: self.group.take(), handles: Vec::new(), is_over: false })
+                Ok(Launched { control, pid, pidfd, group: self.group.take(), handles: Vec::new(), doors: Vec::new(), is_over: false })
             }
             (Report::Failed(failed), _) => Err(in_words(failed, plan).into()),
             (other, _) => Err(unexpected(&other)),
@@ -233,7 +235,8 @@ impl Launched {
     /// Waits until init stands confined.
     pub(crate) fn stand(&mut self, plan: &Plan, cancel: Option<BorrowedFd<'_>>) -> Result<(), SetupError> {
         match standing(self.control.as_fd(), plan, cancel) {
-            Ok(handles) => {
+            Ok(mut handles) => {
+                self.doors = handles.split_off(handles.len().saturating_sub(plan.doors().count()));
                 self.handles = handles;
                 Ok(())
             }

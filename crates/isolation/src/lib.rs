@@ -45,7 +45,7 @@ pub use identity::{IdentityLease, lease_identity};
 pub use image::Image;
 pub use launch::SetupError;
 pub use output::{Budget, Capture, Captured};
-pub use plan::{Access, Account, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl};
+pub use plan::{Access, Account, Door, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl, Transport};
 pub use probe::{PROBE_NAME, facts, measure_outside};
 pub use ringfence_wire::Fact;
 pub use sandbox::{Command, CommandOutcome, End, Remains, Sandbox, Streams, Usage, own_stdin};

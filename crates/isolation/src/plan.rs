@@ -2,6 +2,7 @@
 //! it, and one loop inside the sandbox performs it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -194,6 +195,20 @@ pub enum Step {
     },
     /// Bring the loopback interface up.
     Loopback,
+    /// Give the loopback interface one more address, with its range.
+    Address {
+        /// Which of them this is, from 1.
+        number: u32,
+        /// The address.
+        address: Ipv4Addr,
+        /// Bits of the range's prefix.
+        bits: u8,
+    },
+    /// Make a socket and hand it out.
+    Door {
+        /// Which.
+        door: Door,
+    },
     /// Make `root` the root, and leave the host's tree and the stage behind.
     Enter,
 }
@@ -230,6 +245,8 @@ impl fmt::Display for Step {
             Self::ReadOnly { at } => write!(f, "read-only {at}"),
             Self::HostName { name } => write!(f, "host name {name}"),
             Self::Loopback => f.write_str("loopback up"),
+            Self::Address { address, bits, .. } => write!(f, "loopback address {address}/{bits}"),
+            Self::Door { door } => write!(f, "door {door}"),
             Self::Enter => f.write_str("enter root, leave the host's tree"),
         }
     }
@@ -237,6 +254,50 @@ impl fmt::Display for Step {
 
 fn exec_word(executable: bool) -> &'static str {
     if executable { "" } else { ", no programs" }
+}
+
+/// How bytes come through a door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Connections.
+    Stream,
+    /// Single datagrams.
+    Datagram,
+}
+
+/// A socket that is made inside and used outside: what connects to it inside reaches the host's side, and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Door {
+    /// How bytes come.
+    pub transport: Transport,
+    /// Its address inside.
+    pub address: Ipv4Addr,
+    /// Its port.
+    pub port: u16,
+}
+
+impl fmt::Display for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transport = match self.transport {
+            Transport::Stream => "tcp",
+            Transport::Datagram => "udp",
+        };
+        write!(f, "{transport} {}:{}", self.address, self.port)
+    }
+}
+
+/// The ways out of a sandbox, and what programs inside need to find them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Doors {
+    /// Addresses of the loopback interface, each with the bits of its range.
+    pub addresses: Vec<(Ipv4Addr, u8)>,
+    /// The sockets.
+    pub doors: Vec<Door>,
+    /// Files by absolute path inside, in place of what the image has there.
+    pub files: Vec<(String, String)>,
+    /// Variables.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A kernel setting of the sandbox's own namespaces.
@@ -350,6 +411,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The doors, in the order in which they are handed out.
+    pub fn doors(&self) -> impl Iterator<Item = Door> {
+        self.steps.iter().filter_map(|step| if let Step::Door { door } = step { Some(*door) } else { None })
+    }
+
     /// The run's storage, if it is on disk.
     pub fn disk(&self) -> Option<&Disk> {
         self.steps.iter().find_map(|step| if let Step::Disk { disk, .. } = step { Some(disk) } else { None })

@@ -174,6 +174,11 @@ impl<'a> Sandbox<'a> {
         self.launched.pid
     }
 
+    /// The doors in the order of the plan, to be used outside; none the second time.
+    pub fn take_doors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.launched.doors)
+    }
+
     /// Starts a command beside those that run; answers with the number by which to wait for it. With `is_last` the sandbox ends with it.
     pub fn start(&mut self, command: &Command, streams: Streams<'a>, is_last: bool) -> Result<u32, Errno> {
         self.start_program(None, command, streams, is_last)

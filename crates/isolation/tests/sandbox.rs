@@ -3,12 +3,14 @@
 //! This test has a `main` of its own: sandboxes are made by a process with one thread.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Access, Capture, Cgroups, Command, CommandOutcome, Creation, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule, Plan,
-    Sandbox, SandboxSpec, Streams, compile, facts, lease_identity,
+    Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
+    Plan, Sandbox, SandboxSpec, Streams, Transport, compile, facts, lease_identity,
 };
 use ringfence_policy::{Capabilities, Profile, shipped};
 
@@ -20,6 +22,7 @@ fn main() {
         ("a_command_that_cannot_start_leaves_the_sandbox_standing", a_command_that_cannot_start_leaves_the_sandbox_standing),
         ("a_later_command_has_the_same_fence", a_later_command_has_the_same_fence),
         ("the_probe_is_confined_as_any_command_is", the_probe_is_confined_as_any_command_is),
+        ("what_connects_to_a_door_inside_is_taken_outside", what_connects_to_a_door_inside_is_taken_outside),
         ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
     ];
     println!("\nrunning {} tests", tests.len());
@@ -37,10 +40,14 @@ fn capabilities() -> Capabilities {
 
 /// Makes a sandbox and hands it to `body`.
 fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
+    with_doors(&Doors::default(), body);
+}
+
+fn with_doors(doors: &Doors, body: impl FnOnce(&mut Sandbox<'_>)) {
     let (host, capabilities, folder) = (Host::look(), capabilities(), tempfile::tempdir().unwrap());
     let lease = lease_identity().unwrap();
     let image = Image::of_host(folder.path()).unwrap();
-    let plan = plan(&capabilities, &host.cgroups, &image, lease.identity);
+    let plan = plan(&capabilities, &host.cgroups, &image, lease.identity, doors);
     let run = format!("test-{}-{}", std::process::id(), folder.path().file_name().unwrap().to_string_lossy());
     let creation = Creation { plan: &plan, limits: &capabilities.limits, memory_grade: host.memory_grade(), cancel: None };
     let empty = EmptySandbox::begin(&run, &host.cgroups, &plan.group_limits, lease).unwrap();
@@ -48,7 +55,7 @@ fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
     body(&mut sandbox);
 }
 
-fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity: ringfence_isolation::Identity) -> Plan {
+fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity: ringfence_isolation::Identity, doors: &Doors) -> Plan {
     compile(&SandboxSpec {
         capabilities,
         cgroups,
@@ -59,6 +66,7 @@ fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity:
         project: None,
         has_writable_union: true,
         disk: None,
+        doors,
     })
 }
 
@@ -150,6 +158,46 @@ fn the_probe_is_confined_as_any_command_is() {
 }
 
 /// A plan is data: it says what it does without a cgroup, and allows less.
+/// A name leads to an address of the loopback interface, a socket there leads outside, and there is no other way.
+fn what_connects_to_a_door_inside_is_taken_outside() {
+    let address = |last| Ipv4Addr::new(198, 18, 0, last);
+    let doors = Doors {
+        addresses: vec![(address(1), 15), (Ipv4Addr::new(203, 0, 113, 7), 32)],
+        doors: vec![
+            Door { transport: Transport::Stream, address: address(2), port: 443 },
+            Door { transport: Transport::Datagram, address: Ipv4Addr::LOCALHOST, port: 53 },
+            Door { transport: Transport::Stream, address: Ipv4Addr::new(203, 0, 113, 7), port: 80 },
+        ],
+        files: vec![
+            ("/etc/hosts".into(), "127.0.0.1 localhost\n198.18.0.2 far.example\n".into()),
+            ("/.tool/config".into(), "kept\n".into()),
+        ],
+        environment: vec![("PROXY".into(), "here".into())],
+    };
+    with_doors(&doors, |sandbox| {
+        let mut sockets = sandbox.take_doors().into_iter();
+        assert_eq!(sockets.len(), 3);
+        let listener = std::net::TcpListener::from(sockets.next().unwrap());
+        listener.set_nonblocking(false).unwrap();
+        let far = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut said = [0; 6];
+            stream.read_exact(&mut said).unwrap();
+            stream.write_all(b"answer").unwrap();
+            (said, stream.local_addr().unwrap().to_string())
+        });
+        let outcome = run(sandbox, "exec 3<>/dev/tcp/far.example/443; printf asking >&3; cat <&3; echo $PROXY $(cat /.tool/config)");
+        assert_eq!(text(&outcome), ("answerhere kept\n".into(), String::new(), End::Exited { code: 0 }));
+        assert_eq!(far.join().unwrap(), (*b"asking", "198.18.0.2:443".into()));
+        let (_, complaint, end) = text(&run(sandbox, "exec 3<>/dev/tcp/198.18.0.3/443"));
+        assert!(complaint.contains("Connection refused") && end == End::Exited { code: 1 }, "{complaint}");
+        let (_, complaint, _) = text(&run(sandbox, "exec 3<>/dev/tcp/93.184.216.34/443"));
+        assert!(complaint.contains("unreachable"), "{complaint}");
+        let (_, complaint, _) = text(&run(sandbox, "echo x > /etc/hosts"));
+        assert!(complaint.contains("Read-only") || complaint.contains("denied"), "{complaint}");
+    });
+}
+
 fn what_cannot_be_held_is_not_claimed() {
     let image = Image {
         root: Path::new("/nonexistent").into(),
@@ -161,7 +209,7 @@ fn what_cannot_be_held_is_not_claimed() {
     };
     let none = Cgroups::None { reason: String::new(), hint: String::new() };
     let identity = ringfence_isolation::Identity::Single { uid: 1, gid: 1 };
-    let plan = plan(&capabilities(), &none, &image, identity);
+    let plan = plan(&capabilities(), &none, &image, identity, &Doors::default());
     assert!(!plan.filter.anonymous_files && !plan.filter.shared_memory && plan.filter.same_user);
     assert!(plan.process_limits.contains(&(ringfence_isolation::ProcessLimit::Data, 8 << 30)));
     // An image sets variables, but not who and where the agent is; its programs are executed from where they are.

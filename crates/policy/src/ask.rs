@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{Storage, Tier};
+use crate::capabilities::{Sensitivity, Storage, Tier};
 use crate::destination::Destination;
 use crate::glob::Glob;
 use crate::limits::Limits;
@@ -71,6 +71,9 @@ pub struct Ask {
     pub exports: Vec<Glob>,
     /// At least this tier.
     pub tier: Option<Tier>,
+    /// How sensitive the work is, at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity>,
     /// Where to keep what is written; in memory if this is not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,

@@ -1,15 +1,19 @@
 //! What a run may do, as a product of small lattices. `meet` takes the smaller of each field.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::address::AddressRange;
+use crate::credential::CredentialBinding;
 use crate::destination::Destination;
 use crate::image_name::ImageName;
 use crate::lattice::Set;
 use crate::limits::Limits;
 use crate::names::{NamePattern, PathScope};
+use crate::packages::Packages;
 
 /// An ordered choice whose smaller value is the smaller capability.
 macro_rules! choice {
@@ -41,6 +45,7 @@ macro_rules! choice {
         }
     };
 }
+pub(crate) use choice;
 
 choice!(
     /// Whether anything can be executed at all.
@@ -143,6 +148,69 @@ choice!(
     }
 );
 
+choice!(
+    /// How much harm it does if what a run sees becomes known. A higher one is a smaller capability: it may ask for a stronger tier.
+    Sensitivity {
+        /// Anyone may know it.
+        Public = "public",
+        /// Known inside an organisation.
+        Internal = "internal",
+        /// Harm is done if it becomes known.
+        Confidential = "confidential",
+        /// Great harm is done if it becomes known.
+        Restricted = "restricted",
+    }
+);
+
+impl Sensitivity {
+    /// What a record from before there was a choice means.
+    fn lowest() -> Self {
+        Self::Public
+    }
+
+    fn is_lowest(&self) -> bool {
+        *self == Self::lowest()
+    }
+}
+
+/// The least tier for each sensitivity; one that is not named asks for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeastTiers(BTreeMap<Sensitivity, Tier>);
+
+impl LeastTiers {
+    /// Asks for a tier.
+    pub fn set(&mut self, sensitivity: Sensitivity, tier: Tier) {
+        if tier > Tier::Process {
+            self.0.insert(sensitivity, tier);
+        }
+    }
+
+    /// The least tier for work of a sensitivity: what is asked for it or for less.
+    pub fn of(&self, sensitivity: Sensitivity) -> Tier {
+        self.0.range(..=sensitivity).map(|(_, tier)| *tier).max().unwrap_or(Tier::Process)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for (sensitivity, tier) in &other.0 {
+            both.0.entry(*sensitivity).and_modify(|own| *own = (*own).max(*tier)).or_insert(*tier);
+        }
+        both
+    }
+}
+
+impl fmt::Display for LeastTiers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(|(sensitivity, tier)| format!("{sensitivity} {tier}")).collect();
+        f.write_str(if words.is_empty() { "none" } else { "" })?;
+        f.write_str(&words.join(", "))
+    }
+}
+
 /// What a record from before there was a choice means: the host's image.
 fn host_alone() -> Set<ImageName> {
     Set::only([ImageName::Host])
@@ -160,43 +228,6 @@ impl Storage {
 
     fn is_smallest(&self) -> bool {
         *self == Self::smallest()
-    }
-}
-
-/// Package modes by language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Packages {
-    /// Python.
-    pub python: PackageMode,
-    /// Node.
-    pub node: PackageMode,
-    /// Rust.
-    pub rust: PackageMode,
-}
-
-impl Packages {
-    fn all(mode: PackageMode) -> Self {
-        Self { python: mode, node: mode, rust: mode }
-    }
-
-    fn meet(self, other: Self) -> Self {
-        Self { python: self.python.min(other.python), node: self.node.min(other.node), rust: self.rust.min(other.rust) }
-    }
-
-    /// The most that any language has.
-    pub fn most(self) -> PackageMode {
-        self.python.max(self.node).max(self.rust)
-    }
-}
-
-impl fmt::Display for Packages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.most() {
-            PackageMode::None => f.write_str("none"),
-            PackageMode::Locked | PackageMode::Allowlist | PackageMode::Open => {
-                write!(f, "python {}, node {}, rust {}", self.python, self.node, self.rust)
-            }
-        }
     }
 }
 
@@ -262,6 +293,12 @@ pub struct Capabilities {
     pub network: Set<Destination>,
     /// Whether a destination may stand for more than one host.
     pub wildcards: Wildcards,
+    /// Which refused ranges of addresses a name may lead to after all. Only the ceiling names some.
+    #[serde(default = "Set::all", skip_serializing_if = "Set::is_all")]
+    pub private: Set<AddressRange>,
+    /// Which credentials are put in outside, and for which requests.
+    #[serde(default = "Set::none", skip_serializing_if = "Set::is_none")]
+    pub credentials: Set<CredentialBinding>,
     /// How packages may be installed.
     pub packages: Packages,
     /// Which governed tools may be called.
@@ -272,6 +309,12 @@ pub struct Capabilities {
     pub kernel: Kernel,
     /// The least tier.
     pub tier: Tier,
+    /// How sensitive the work is.
+    #[serde(default = "Sensitivity::lowest", skip_serializing_if = "Sensitivity::is_lowest")]
+    pub sensitivity: Sensitivity,
+    /// The least tier for each sensitivity.
+    #[serde(default, skip_serializing_if = "LeastTiers::is_empty")]
+    pub tiers: LeastTiers,
     /// The most of each resource.
     pub limits: Limits,
     /// The least grade at which limits are held.
@@ -292,11 +335,15 @@ impl Capabilities {
             environment: Set::All,
             network: Set::All,
             wildcards: Wildcards::Any,
-            packages: Packages::all(PackageMode::Open),
+            private: Set::All,
+            credentials: Set::All,
+            packages: Packages::unlimited(),
             tools: Set::All,
             spawn: Spawn::Any,
             kernel: Kernel::Debug,
             tier: Tier::Process,
+            sensitivity: Sensitivity::Public,
+            tiers: LeastTiers::default(),
             limits: Limits::default(),
             grades: Grades::all(Grade::PerProcess),
         }
@@ -315,11 +362,15 @@ impl Capabilities {
             environment: Set::none(),
             network: Set::none(),
             wildcards: Wildcards::Any,
-            packages: Packages::all(PackageMode::None),
+            private: Set::All,
+            credentials: Set::none(),
+            packages: Packages::nothing(),
             tools: Set::none(),
             spawn: Spawn::None,
             kernel: Kernel::Default,
             tier: Tier::Process,
+            sensitivity: Sensitivity::Public,
+            tiers: LeastTiers::default(),
             limits: Limits::default(),
             grades: Grades::all(Grade::Watched),
         }
@@ -339,11 +390,15 @@ impl Capabilities {
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
             wildcards: self.wildcards.min(other.wildcards),
-            packages: self.packages.meet(other.packages),
+            private: self.private.meet(&other.private),
+            credentials: self.credentials.meet(&other.credentials),
+            packages: self.packages.meet(&other.packages),
             tools: self.tools.meet(&other.tools),
             spawn: self.spawn.min(other.spawn),
             kernel: self.kernel.min(other.kernel),
             tier: self.tier.max(other.tier),
+            sensitivity: self.sensitivity.max(other.sensitivity),
+            tiers: self.tiers.meet(&other.tiers),
             limits: self.limits.meet(&other.limits),
             grades: self.grades.meet(other.grades),
         }
@@ -376,11 +431,18 @@ impl Capabilities {
             Field::Environment => self.environment.to_string(),
             Field::Network => self.reachable().to_string(),
             Field::Wildcards => self.wildcards.to_string(),
+            Field::Private => match &self.private {
+                Set::All => "none".to_owned(),
+                listed @ Set::Only(_) => listed.to_string(),
+            },
+            Field::Credentials => self.credentials.to_string(),
             Field::Packages => self.packages.to_string(),
             Field::Tools => self.tools.to_string(),
             Field::Spawn => self.spawn.to_string(),
             Field::Kernel => self.kernel.to_string(),
             Field::Tier => self.tier.to_string(),
+            Field::Sensitivity => self.sensitivity.to_string(),
+            Field::Tiers => self.tiers.to_string(),
             Field::Grades => self.grades.to_string(),
             Field::Limit(key) => self.limits.get(key).map_or_else(|| "unlimited".to_owned(), |v| key.show(v)),
         }
@@ -410,6 +472,10 @@ pub enum Field {
     Network,
     /// Whether a destination may stand for more than one host.
     Wildcards,
+    /// Which refused addresses a name may lead to after all.
+    Private,
+    /// Which credentials are put in outside.
+    Credentials,
     /// How packages may be installed.
     Packages,
     /// Which tools may be called.
@@ -420,6 +486,10 @@ pub enum Field {
     Kernel,
     /// The least tier.
     Tier,
+    /// How sensitive the work is.
+    Sensitivity,
+    /// The least tier for each sensitivity.
+    Tiers,
     /// The least grades.
     Grades,
     /// One limit.
@@ -440,11 +510,15 @@ impl Field {
             Self::Environment,
             Self::Network,
             Self::Wildcards,
+            Self::Private,
+            Self::Credentials,
             Self::Packages,
             Self::Tools,
             Self::Spawn,
             Self::Kernel,
             Self::Tier,
+            Self::Sensitivity,
+            Self::Tiers,
             Self::Grades,
         ]
         .into_iter()
@@ -465,11 +539,15 @@ impl fmt::Display for Field {
             Self::Environment => "environment",
             Self::Network => "network",
             Self::Wildcards => "wildcards",
+            Self::Private => "private addresses",
+            Self::Credentials => "credentials",
             Self::Packages => "packages",
             Self::Tools => "tools",
             Self::Spawn => "spawn",
             Self::Kernel => "kernel",
             Self::Tier => "tier",
+            Self::Sensitivity => "sensitivity",
+            Self::Tiers => "tiers by sensitivity",
             Self::Grades => "grades",
             Self::Limit(key) => key.name(),
         })

@@ -1,13 +1,14 @@
-//! Destinations: scheme, host (or `*.suffix`) and port, always explicit and in one canonical form.
+//! Destinations: scheme, host (or `*.suffix`) and port, always explicit and in one canonical form; and, if wanted, which requests.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lattice::Element;
+use crate::host::{HostName, HostPattern};
+use crate::lattice::{Element, Set};
 use crate::names::text_type;
+use crate::request_rule::{Method, PathPrefix};
 
 /// Why a destination was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +33,19 @@ pub enum DestinationError {
     /// A wildcard that is too wide.
     #[error("`{0}` is too wide; a wildcard needs at least two labels after it, such as `*.example.com`")]
     Wide(String),
+    /// A part after the address that is not one.
+    #[error("`{word}` in `{rule}` is no part of a rule: {why}")]
+    Part {
+        /// The rule.
+        rule: String,
+        /// The part.
+        word: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something about requests of bytes that nobody reads.
+    #[error("`{0}` is opaque: methods and paths need https or http")]
+    Opaque(String),
 }
 
 /// How a destination is spoken to.
@@ -55,103 +69,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// A host name or an address.
-///
-/// INVARIANT (canonical): lower case ASCII, no trailing dot, no empty label; an address as the standard library prints it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct HostName(String);
-
-impl FromStr for HostName {
-    type Err = DestinationError;
-
-    fn from_str(text: &str) -> Result<Self, DestinationError> {
-        let bad = |why| DestinationError::Host { host: text.to_owned(), why };
-        let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            return Ok(Self(address.to_canonical().to_string()));
-        }
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        if name.is_empty() || name.len() > 253 {
-            return Err(bad("a name has 1 to 253 characters"));
-        }
-        if !name.is_ascii() {
-            return Err(bad("write an international name in its `xn--` form, so that look-alikes can be told apart"));
-        }
-        let is_label = |l: &str| {
-            (1..=63).contains(&l.len())
-                && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-                && !l.starts_with('-')
-                && !l.ends_with('-')
-        };
-        if !name.split('.').all(is_label) {
-            return Err(bad("a label holds letters, digits and inner hyphens"));
-        }
-        let last = name.rsplit('.').next().unwrap_or_default();
-        if last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x") {
-            return Err(bad("an address must be written in the usual dotted or colon form"));
-        }
-        Ok(Self(name))
-    }
-}
-
-impl fmt::Display for HostName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// One host, or every name below a suffix.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HostPattern {
-    /// Just this host.
-    Exactly(HostName),
-    /// Every name that ends in `.` and this, but not the name itself.
-    Below(HostName),
-}
-
-impl FromStr for HostPattern {
-    type Err = DestinationError;
-
-    fn from_str(text: &str) -> Result<Self, DestinationError> {
-        let Some(suffix) = text.strip_prefix("*.") else {
-            return match text.contains('*') {
-                true => Err(DestinationError::Wide(text.to_owned())),
-                false => Ok(Self::Exactly(text.parse()?)),
-            };
-        };
-        let suffix: HostName = suffix.parse()?;
-        match suffix.0.contains('.') && suffix.0.parse::<IpAddr>().is_err() {
-            true => Ok(Self::Below(suffix)),
-            false => Err(DestinationError::Wide(text.to_owned())),
-        }
-    }
-}
-
-impl HostPattern {
-    fn meet(&self, other: &Self) -> Option<Self> {
-        let is_below = |name: &HostName, suffix: &HostName| name.0.strip_suffix(&suffix.0).is_some_and(|rest| rest.ends_with('.'));
-        match (self, other) {
-            (Self::Exactly(a), Self::Exactly(b)) => (a == b).then(|| self.clone()),
-            (Self::Exactly(name), Self::Below(suffix)) => is_below(name, suffix).then(|| self.clone()),
-            (Self::Below(suffix), Self::Exactly(name)) => is_below(name, suffix).then(|| other.clone()),
-            (Self::Below(a), Self::Below(b)) if a == b || is_below(a, b) => Some(self.clone()),
-            (Self::Below(a), Self::Below(b)) => is_below(b, a).then(|| other.clone()),
-        }
-    }
-}
-
-impl fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(name) if name.0.contains(':') => write!(f, "[{name}]"),
-            Self::Exactly(name) => name.fmt(f),
-            Self::Below(suffix) => write!(f, "*.{suffix}"),
-        }
-    }
-}
-
-/// A place on the network, such as `https://*.example.com:443`.
+/// A place on the network, such as `https://*.example.com:443`, and what may be asked there, such as `methods=GET,HEAD paths=/v1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Destination {
@@ -161,48 +79,108 @@ pub struct Destination {
     pub host: HostPattern,
     /// Which port.
     pub port: u16,
+    /// Which methods; never none.
+    pub methods: Set<Method>,
+    /// Which paths; never none.
+    pub paths: Set<PathPrefix>,
 }
 
 impl FromStr for Destination {
     type Err = DestinationError;
 
-    /// `[SCHEME://]HOST:PORT`; left out, the scheme follows the port: 443 https, 80 http, else tcp.
+    /// `[SCHEME://]HOST:PORT [methods=M,M] [paths=/P,/P]`; left out, the scheme follows the port: 443 https, 80 http, else tcp.
     fn from_str(text: &str) -> Result<Self, DestinationError> {
-        let (scheme, rest) = match text.split_once("://") {
-            None => (None, text),
-            Some(("https", rest)) => (Some(Scheme::Https), rest),
-            Some(("http", rest)) => (Some(Scheme::Http), rest),
-            Some(("tcp", rest)) => (Some(Scheme::Tcp), rest),
-            Some(_) => return Err(DestinationError::Scheme(text.to_owned())),
-        };
-        if rest.contains(['/', '?', '#', '@', '\\', '%', ' ', '\0']) {
-            return Err(DestinationError::Extra(text.to_owned()));
+        let mut words = text.split(' ');
+        let mut place = place(words.next().unwrap_or_default())?;
+        for word in words {
+            place.narrow(word).map_err(|why| DestinationError::Part { rule: text.to_owned(), word: word.to_owned(), why })?;
         }
-        let (host, port) = rest.rsplit_once(':').ok_or_else(|| DestinationError::Port(text.to_owned()))?;
-        let port = port.parse::<u16>().ok().filter(|p| *p > 0).ok_or_else(|| DestinationError::Port(text.to_owned()))?;
-        if host.contains(':') && !host.starts_with('[') {
-            return Err(DestinationError::Host { host: host.to_owned(), why: "write an IPv6 address in brackets" });
+        match place.scheme == Scheme::Tcp && place.is_about_requests() {
+            true => Err(DestinationError::Opaque(text.to_owned())),
+            false => Ok(place),
         }
-        let by_port = match port {
-            443 => Scheme::Https,
-            80 => Scheme::Http,
-            _ => Scheme::Tcp,
-        };
-        Ok(Self { scheme: scheme.unwrap_or(by_port), host: host.parse()?, port })
     }
 }
 
+/// Scheme, host and port.
+fn place(text: &str) -> Result<Destination, DestinationError> {
+    let (scheme, rest) = match text.split_once("://") {
+        None => (None, text),
+        Some(("https", rest)) => (Some(Scheme::Https), rest),
+        Some(("http", rest)) => (Some(Scheme::Http), rest),
+        Some(("tcp", rest)) => (Some(Scheme::Tcp), rest),
+        Some(_) => return Err(DestinationError::Scheme(text.to_owned())),
+    };
+    if rest.contains(['/', '?', '#', '@', '\\', '%', '\0']) {
+        return Err(DestinationError::Extra(text.to_owned()));
+    }
+    let (host, port) = rest.rsplit_once(':').ok_or_else(|| DestinationError::Port(text.to_owned()))?;
+    let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    let port = port.parse::<u16>().ok().filter(|p| is_number && *p > 0).ok_or_else(|| DestinationError::Port(text.to_owned()))?;
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(DestinationError::Host { host: host.to_owned(), why: "write an IPv6 address in brackets" });
+    }
+    let by_port = match port {
+        443 => Scheme::Https,
+        80 => Scheme::Http,
+        _ => Scheme::Tcp,
+    };
+    Ok(Destination { scheme: scheme.unwrap_or(by_port), host: host.parse()?, port, methods: Set::All, paths: Set::All })
+}
+
+/// The list after `NAME=`.
+fn list<T: Element + FromStr<Err = String>>(text: &str) -> Result<Set<T>, String> {
+    Ok(Set::only(text.split(',').map(str::parse).collect::<Result<Vec<T>, String>>()?))
+}
+
 impl Destination {
+    fn narrow(&mut self, word: &str) -> Result<(), String> {
+        match word.split_once('=') {
+            Some(("methods", methods)) if self.methods == Set::All => self.methods = list(methods)?,
+            Some(("paths", paths)) if self.paths == Set::All => self.paths = list(paths)?,
+            Some(("methods" | "paths", _)) => return Err("it stands there twice".to_owned()),
+            Some(_) | None => return Err("write `methods=GET,HEAD` or `paths=/v1,/status`".to_owned()),
+        }
+        Ok(())
+    }
+
     /// True if it names just one host.
     pub fn is_one_host(&self) -> bool {
         matches!(self.host, HostPattern::Exactly(_))
     }
+
+    /// True if it says which requests: then somebody has to read them.
+    pub fn is_about_requests(&self) -> bool {
+        self.methods != Set::All || self.paths != Set::All
+    }
+
+    /// True if all of `asked` may be had; where it does not say which methods or paths it asks for those that are allowed.
+    pub(crate) fn admits(&self, asked: &Self) -> bool {
+        let methods = if asked.methods == Set::All { &self.methods } else { &asked.methods };
+        let paths = if asked.paths == Set::All { &self.paths } else { &asked.paths };
+        self.covers(&Self { methods: methods.clone(), paths: paths.clone(), ..asked.clone() })
+    }
+
+    /// True if the host and port are among those that it stands for.
+    pub fn is_at(&self, host: &HostName, port: u16) -> bool {
+        self.port == port && self.host.matches(host)
+    }
+}
+
+/// A set that is never none: what both have in common, if anything.
+fn common<T: Element>(a: &Set<T>, b: &Set<T>) -> Option<Set<T>> {
+    Some(a.meet(b)).filter(|both| !both.is_none())
 }
 
 impl Element for Destination {
     fn meet(&self, other: &Self) -> Option<Self> {
         match self.scheme == other.scheme && self.port == other.port {
-            true => Some(Self { host: self.host.meet(&other.host)?, ..self.clone() }),
+            true => Some(Self {
+                host: self.host.meet(&other.host)?,
+                methods: common(&self.methods, &other.methods)?,
+                paths: common(&self.paths, &other.paths)?,
+                ..self.clone()
+            }),
             false => None,
         }
     }
@@ -210,11 +188,20 @@ impl Element for Destination {
 
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}:{}", self.scheme, self.host, self.port)
+        write!(f, "{}://{}:{}", self.scheme, self.host, self.port)?;
+        write_list(f, "methods", &self.methods)?;
+        write_list(f, "paths", &self.paths)
     }
 }
 
-text_type!(HostName: DestinationError, Destination: DestinationError);
+fn write_list<T: Element>(f: &mut fmt::Formatter<'_>, name: &str, set: &Set<T>) -> fmt::Result {
+    match set {
+        Set::All => Ok(()),
+        Set::Only(listed) => write!(f, " {name}={}", listed.iter().map(T::to_string).collect::<Vec<_>>().join(",")),
+    }
+}
+
+text_type!(Destination: DestinationError);
 
 #[cfg(test)]
 mod tests {
@@ -229,6 +216,19 @@ mod tests {
             ("*.example.com:443", Some("https://*.example.com:443")),
             ("[::ffff:127.0.0.1]:8080", Some("tcp://127.0.0.1:8080")),
             ("[::1]:443", Some("https://[::1]:443")),
+            ("https://a.example.com:443 methods=HEAD,GET paths=/v1/", Some("https://a.example.com:443 methods=GET,HEAD paths=/v1")),
+            ("https://a.example.com:443 paths=/", Some("https://a.example.com:443 paths=/")),
+            ("https://a.example.com:443 paths=/v1,/v1/x", Some("https://a.example.com:443 paths=/v1")),
+            ("https://a.example.com:443 methods=", None),
+            ("https://a.example.com:443 methods=get", None),
+            ("https://a.example.com:443 methods=CONNECT", None),
+            ("https://a.example.com:443 paths=v1", None),
+            ("https://a.example.com:443 paths=/a/../b", None),
+            ("https://a.example.com:443 paths=/a%2fb", None),
+            ("https://a.example.com:443  paths=/a", None),
+            ("https://a.example.com:443 verbs=GET", None),
+            ("tcp://a.example.com:443 methods=GET", None),
+            ("http://a.example.com:+80", None),
             ("*.com:443", None),
             ("*:443", None),
             ("a*.example.com:443", None),

@@ -22,7 +22,7 @@ pub trait Element: Clone + Ord + fmt::Display {
 /// A set of patterns: everything, or only what is listed. An empty list allows nothing.
 ///
 /// INVARIANT (canonical): no listed element is covered by another one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Set<T: Ord> {
     /// No bound at all; only a layer that is absent has this.
@@ -35,6 +35,16 @@ impl<T: Element> Set<T> {
     /// The set that allows nothing.
     pub fn none() -> Self {
         Self::Only(BTreeSet::new())
+    }
+
+    /// No bound.
+    pub(crate) fn all() -> Self {
+        Self::All
+    }
+
+    /// True if there is no bound.
+    pub(crate) fn is_all(&self) -> bool {
+        matches!(self, Self::All)
     }
 
     /// The set of the given patterns, in canonical form.

@@ -8,34 +8,47 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod address;
 mod ask;
 mod capabilities;
+mod credential;
 mod destination;
 mod glob;
 mod hidden;
+mod host;
 mod image_name;
 mod lattice;
 mod limits;
 mod matrix;
 mod names;
+mod package_rule;
+mod packages;
 mod profile;
 mod raw;
+mod request_rule;
 mod resolve;
 mod shipped;
 
+pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::{
-    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, PackageMode, Packages, Project, Spawn, Storage, Tier, Wildcards,
+    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, LeastTiers, PackageMode, Project, Sensitivity, Spawn, Storage, Tier,
+    Wildcards,
 };
-pub use destination::{Destination, DestinationError, HostName, HostPattern, Scheme};
+pub use credential::{CredentialBinding, CredentialError, CredentialName};
+pub use destination::{Destination, DestinationError, Scheme};
 pub use glob::{Glob, GlobError};
 pub use hidden::{Hiding, is_secret};
+pub use host::{HostName, HostPattern};
 pub use image_name::{ImageDigest, ImageName, ImageNameError, ImageTag};
 pub use lattice::{Element, Set};
 pub use limits::{LimitError, LimitKey, Limits, Unit};
 pub use matrix::{Matrix, MatrixRow, SafeDefault};
 pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePathError};
+pub use package_rule::{Ecosystem, PackageName, PackageRule, PackageRuleError, PackageVersion};
+pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
 pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound, parse_settings};
 pub use raw::{RawBound, RawSettings};
+pub use request_rule::{Method, PathPrefix};
 pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
 pub use shipped::{Shipped, shipped};

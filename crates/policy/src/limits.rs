@@ -45,11 +45,15 @@ pub enum LimitKey {
     Artifacts,
     /// Bytes of all artifacts together.
     ArtifactBytes,
+    /// Bytes over the network, both ways.
+    NetworkBytes,
+    /// Connections and requests over the network, those that were refused among them.
+    NetworkRequests,
 }
 
 impl LimitKey {
     /// Every limit there is.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Wall,
         Self::Cpu,
         Self::Cpus,
@@ -61,6 +65,8 @@ impl LimitKey {
         Self::OpenFiles,
         Self::Artifacts,
         Self::ArtifactBytes,
+        Self::NetworkBytes,
+        Self::NetworkRequests,
     ];
 
     /// The name that a person writes.
@@ -77,6 +83,8 @@ impl LimitKey {
             Self::OpenFiles => "open-files",
             Self::Artifacts => "artifacts",
             Self::ArtifactBytes => "artifact-bytes",
+            Self::NetworkBytes => "network-bytes",
+            Self::NetworkRequests => "network-requests",
         }
     }
 
@@ -94,6 +102,8 @@ impl LimitKey {
             Self::OpenFiles => "open_files",
             Self::Artifacts => "artifacts",
             Self::ArtifactBytes => "artifact_bytes",
+            Self::NetworkBytes => "network_bytes",
+            Self::NetworkRequests => "network_requests",
         }
     }
 
@@ -102,8 +112,8 @@ impl LimitKey {
         match self {
             Self::Wall | Self::Cpu => Unit::Millis,
             Self::Cpus => Unit::MilliCpus,
-            Self::Memory | Self::Output | Self::Disk | Self::ArtifactBytes => Unit::Bytes,
-            Self::Processes | Self::Files | Self::OpenFiles | Self::Artifacts => Unit::Count,
+            Self::Memory | Self::Output | Self::Disk | Self::ArtifactBytes | Self::NetworkBytes => Unit::Bytes,
+            Self::Processes | Self::Files | Self::OpenFiles | Self::Artifacts | Self::NetworkRequests => Unit::Count,
         }
     }
 
@@ -116,7 +126,7 @@ impl LimitKey {
             Self::Disk => 64 << 10,
             Self::Files => 16,
             Self::OpenFiles => 8,
-            Self::Artifacts | Self::ArtifactBytes => 0,
+            Self::Artifacts | Self::ArtifactBytes | Self::NetworkBytes | Self::NetworkRequests => 0,
         }
     }
 
@@ -161,7 +171,7 @@ const BYTE_UNITS: &[(&str, u64)] = &[
 ];
 
 /// Reads `number unit` where the unit is one of those given. The number may have a fraction of up to six digits, and underscores.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+pub(crate) fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim_start());
@@ -177,7 +187,7 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
 }
 
 /// The value in the largest unit that divides it.
-fn largest(value: u64, units: &[(&str, u64)]) -> String {
+pub(crate) fn largest(value: u64, units: &[(&str, u64)]) -> String {
     let fitting = units.iter().find(|(_, factor)| value > 0 && value.is_multiple_of(*factor));
     let (name, factor) = fitting.or(units.last()).copied().unwrap_or(("", 1));
     format!("{} {name}", value / factor)

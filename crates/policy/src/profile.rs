@@ -8,13 +8,17 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
-use crate::capabilities::{Capabilities, Execution};
+use crate::capabilities::{Capabilities, Execution, LeastTiers, PackageMode};
+use crate::destination::Destination;
 use crate::image_name::ImageName;
 use crate::lattice::{Element, Set};
 use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
-use crate::raw::{RawBound, RawImages, RawLimits, RawSettings, RawValue, Text};
+use crate::package_rule::PackageRule;
+use crate::packages::Packages;
+use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +92,8 @@ impl Profile {
             name.as_ref().parse().map_err(|why: String| place.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
         place.names_one_image(&raw)?;
         let bound = place.narrow(Capabilities::nothing(), &raw)?;
+        place.names_no_exceptions(&raw)?;
+        place.allows_where_credentials_go(&raw, &bound)?;
         place.states_its_limits(&bound)?;
         Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), bound })
     }
@@ -96,14 +102,20 @@ impl Profile {
 /// Reads an agent's posture; `file` is used in messages only.
 pub fn parse_bound(file: &str, text: &str) -> Result<Bound, ProfileError> {
     let place = Place { file, text };
-    place.bound(&place.read()?)
+    let raw = place.read()?;
+    place.names_no_exceptions(&raw)?;
+    place.bound(&raw)
 }
 
 /// Reads settings and answers with the ceiling, unlimited where there is none; `file` is used in messages only.
 pub fn parse_settings(file: &str, text: &str) -> Result<Bound, ProfileError> {
     let place = Place { file, text };
     let settings: RawSettings = place.read()?;
-    place.bound(&settings.ceiling.unwrap_or_default())
+    let mut ceiling = place.bound(&settings.ceiling.unwrap_or_default())?;
+    if ceiling.private == Set::All {
+        ceiling.private = Set::none();
+    }
+    Ok(ceiling)
 }
 
 /// Where messages point to.
@@ -145,7 +157,7 @@ impl Place<'_> {
 
     /// Lays what was written over `base`, which holds the meaning of what was not.
     fn narrow(&self, base: Capabilities, raw: &RawBound) -> Result<Capabilities, ProfileError> {
-        let (files, packages) = (raw.files.clone().unwrap_or_default(), raw.packages.clone().unwrap_or_default());
+        let files = raw.files.clone().unwrap_or_default();
         let (process, grades) = (raw.process.clone().unwrap_or_default(), raw.grades.clone().unwrap_or_default());
         Ok(Capabilities {
             execution: raw.execution.unwrap_or(base.execution),
@@ -158,15 +170,15 @@ impl Place<'_> {
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
             network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,
             wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),
-            packages: crate::capabilities::Packages {
-                python: packages.python.unwrap_or(base.packages.python),
-                node: packages.node.unwrap_or(base.packages.node),
-                rust: packages.rust.unwrap_or(base.packages.rust),
-            },
+            private: self.set(raw.network.as_ref().and_then(|n| n.private.as_deref()), base.private)?,
+            credentials: self.set(allowed(raw.credentials.as_ref()), base.credentials)?,
+            packages: self.packages(raw.packages.as_ref(), base.packages)?,
             tools: self.set(allowed(raw.tools.as_ref()), base.tools)?,
             spawn: process.spawn.unwrap_or(base.spawn),
             kernel: process.kernel.unwrap_or(base.kernel),
             tier: raw.tier.unwrap_or(base.tier),
+            sensitivity: raw.sensitivity.unwrap_or(base.sensitivity),
+            tiers: tiers(raw),
             limits: self.limits(raw.limits.as_ref())?,
             grades: crate::capabilities::Grades {
                 memory: grades.memory.unwrap_or(base.grades.memory),
@@ -174,6 +186,63 @@ impl Place<'_> {
                 disk: grades.disk.unwrap_or(base.grades.disk),
             },
         })
+    }
+
+    /// What lies behind the operator's own walls is the operator's to open.
+    fn names_no_exceptions(&self, raw: &RawBound) -> Result<(), ProfileError> {
+        match raw.network.as_ref().and_then(|network| network.private.as_ref()) {
+            Some(ranges) => Err(self.at(
+                &ranges.first().map_or(0..0, Spanned::span),
+                "`private` excepts addresses from the refused ranges, which only the operator can",
+                "move it to [ceiling.network] in ringfence.toml",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// A credential for a place that cannot be reached is a mistake.
+    fn allows_where_credentials_go(&self, raw: &RawBound, bound: &Capabilities) -> Result<(), ProfileError> {
+        let (Set::Only(bindings), Some(written)) = (&bound.credentials, allowed(raw.credentials.as_ref())) else { return Ok(()) };
+        let is_reached = |to: &Destination| match &bound.network {
+            Set::All => true,
+            Set::Only(listed) => listed.iter().any(|rule| rule.meet(to).is_some()),
+        };
+        let Some(lost) = bindings.iter().find(|binding| !is_reached(&binding.to)) else { return Ok(()) };
+        let span = written.iter().find(|text| text.as_ref().starts_with(&format!("{}: ", lost.name))).map_or(0..0, Spanned::span);
+        let cause = format!("credential `{}` is bound to `{}`, which [network] does not allow", lost.name, lost.to);
+        Err(self.at(&span, &cause, &format!("add \"{}\" to `allow` under [network], or remove the credential", lost.to)))
+    }
+
+    fn packages(&self, raw: Option<&RawPackages>, base: Packages) -> Result<Packages, ProfileError> {
+        let Some(raw) = raw else { return Ok(base) };
+        let age = |text: &Text| text.as_ref().parse().map_err(|why: String| self.at(&text.span(), &why, "correct the value"));
+        let packages = Packages {
+            python: raw.python.unwrap_or(base.python),
+            node: raw.node.unwrap_or(base.node),
+            rust: raw.rust.unwrap_or(base.rust),
+            allow: self.set(raw.allow.as_deref(), base.allow)?,
+            minimum_age: raw.minimum_age.as_ref().map(age).transpose()?.unwrap_or(base.minimum_age),
+            source_builds: raw.source_builds.unwrap_or(base.source_builds),
+            install_scripts: raw.install_scripts.unwrap_or(base.install_scripts),
+        };
+        self.check_listed(raw.allow.as_deref().unwrap_or_default(), &packages)?;
+        Ok(packages.with_open_names())
+    }
+
+    /// A list that its own layer does not heed is a mistake about what the layer allows.
+    fn check_listed(&self, written: &[Text], packages: &Packages) -> Result<(), ProfileError> {
+        for (text, rule) in written.iter().filter_map(|text| Some((text, text.as_ref().parse::<PackageRule>().ok()?))) {
+            let (ecosystem, mode) = (rule.ecosystem(), packages.mode(rule.ecosystem()));
+            if rule.is_any_name() {
+                let fix = format!("write `{ecosystem} = \"open\"` if that is meant");
+                return Err(self.at(&text.span(), &format!("`{rule}` would list every package there is"), &fix));
+            }
+            if mode != PackageMode::Allowlist {
+                let cause = format!("`{rule}` is listed, but `{ecosystem}` is `{mode}`, which does not ask the list");
+                return Err(self.at(&text.span(), &cause, &format!("write `{ecosystem} = \"allowlist\"`, or remove the entry")));
+            }
+        }
+        Ok(())
     }
 
     fn set<T: Element + FromStr>(&self, written: Option<&[Text]>, base: Set<T>) -> Result<Set<T>, ProfileError>
@@ -221,9 +290,25 @@ impl Place<'_> {
         Ok(limits)
     }
 
-    /// A profile that executes says how much: nothing is unlimited by omission. (`cpus` alone may be left out: every processor.)
+    /// A profile that executes says how much: nothing is unlimited by omission. (`cpus` alone may be left out: every processor. Without a network there is
+    /// nothing to limit of it.)
     fn states_its_limits(&self, bound: &Capabilities) -> Result<(), ProfileError> {
-        let is_missing = |key: &LimitKey| *key != LimitKey::Cpus && bound.limits.get(*key).is_none();
+        let has_network = !bound.network.is_none() || bound.packages.most() > PackageMode::None;
+        let is_needed = |key: LimitKey| match key {
+            LimitKey::Cpus => false,
+            LimitKey::NetworkBytes | LimitKey::NetworkRequests => has_network,
+            LimitKey::Wall
+            | LimitKey::Cpu
+            | LimitKey::Memory
+            | LimitKey::Processes
+            | LimitKey::Output
+            | LimitKey::Disk
+            | LimitKey::Files
+            | LimitKey::OpenFiles
+            | LimitKey::Artifacts
+            | LimitKey::ArtifactBytes => true,
+        };
+        let is_missing = |key: &LimitKey| is_needed(*key) && bound.limits.get(*key).is_none();
         let missing: Vec<&str> = LimitKey::ALL.iter().filter(|k| is_missing(k)).map(|k| k.name()).collect();
         match bound.execution == Execution::Commands && !missing.is_empty() {
             true => Err(self.at(
@@ -234,6 +319,12 @@ impl Place<'_> {
             false => Ok(()),
         }
     }
+}
+
+fn tiers(raw: &RawBound) -> LeastTiers {
+    let mut tiers = LeastTiers::default();
+    raw.tiers.iter().flat_map(RawTiers::written).for_each(|(sensitivity, tier)| tiers.set(sensitivity, tier));
+    tiers
 }
 
 fn allowed(names: Option<&crate::raw::RawNames>) -> Option<&[Text]> {
@@ -261,6 +352,13 @@ mod tests {
         assert!(error("name = \"x\"\nexecution = \"commands\"").cause.contains("lacks wall"));
         assert!(error("name = \"x\"\n[network]\nallow = [\"*.com:443\"]").cause.contains("too wide"));
         assert!(error("name = ").line >= 1);
+        let rule = error("name = \"x\"\n[packages]\npython = \"allowlist\"\nallow = [\n  \"python:x>=one\",\n]\n");
+        assert_eq!((rule.line, rule.column), (5, 3));
+        assert!(rule.cause.contains("not a comparison of python versions"), "{rule}");
+        let unheeded = error("name = \"x\"\n[packages]\npython = \"open\"\nallow = [\"python:x\"]\n");
+        assert!(unheeded.cause.contains("`python` is `open`") && unheeded.fix.contains("allowlist"), "{unheeded:?}");
+        assert!(error("name = \"x\"\n[packages]\nallow = [\"python:*\"]\n").cause.contains("every package"));
+        assert!(error("name = \"x\"\n[packages]\nminimum-age = \"72\"\n").cause.contains("`72h`"));
     }
 
     #[test]

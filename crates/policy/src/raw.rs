@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Spawn, Storage, Tier, Wildcards};
+use crate::capabilities::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
+use crate::packages::{InstallScripts, SourceBuilds};
 
 /// A text with its place in the file.
 pub(crate) type Text = Spanned<String>;
@@ -29,12 +30,18 @@ pub struct RawBound {
     pub(crate) image: Option<Spanned<RawImages>>,
     /// The least tier: `process`, `gvisor` or `microvm`.
     pub(crate) tier: Option<Tier>,
+    /// How sensitive the work is: `public`, `internal`, `confidential` or `restricted`.
+    pub(crate) sensitivity: Option<Sensitivity>,
+    /// The least tier for work of a sensitivity, and of a higher one.
+    pub(crate) tiers: Option<RawTiers>,
     /// What can be read and what can leave.
     pub(crate) files: Option<RawFiles>,
     /// Which variables a request may set.
     pub(crate) environment: Option<RawNames>,
     /// Which destinations may be reached.
     pub(crate) network: Option<RawNetwork>,
+    /// Which credentials are put in outside: `NAME: https://HOST:443 header=HEADER variable=VARIABLE`, with ` methods=` and ` paths=` as in [network].
+    pub(crate) credentials: Option<RawNames>,
     /// How packages may be installed.
     pub(crate) packages: Option<RawPackages>,
     /// Which governed tools may be called.
@@ -65,6 +72,34 @@ pub(crate) struct RawFiles {
     pub(crate) storage: Option<Storage>,
 }
 
+/// The least tier by sensitivity: `process`, `gvisor` or `microvm`.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawTiers {
+    /// For what anyone may know.
+    pub(crate) public: Option<Tier>,
+    /// For what an organisation knows.
+    pub(crate) internal: Option<Tier>,
+    /// For what does harm if it becomes known.
+    pub(crate) confidential: Option<Tier>,
+    /// For what does great harm if it becomes known.
+    pub(crate) restricted: Option<Tier>,
+}
+
+impl RawTiers {
+    /// The tiers that were written, each with its sensitivity.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (Sensitivity, Tier)> {
+        [
+            (Sensitivity::Public, self.public),
+            (Sensitivity::Internal, self.internal),
+            (Sensitivity::Confidential, self.confidential),
+            (Sensitivity::Restricted, self.restricted),
+        ]
+        .into_iter()
+        .filter_map(|(sensitivity, tier)| tier.map(|tier| (sensitivity, tier)))
+    }
+}
+
 /// A list of names, patterns or destinations.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,9 +113,13 @@ pub(crate) struct RawNames {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawNetwork {
-    /// `SCHEME://HOST:PORT` or `SCHEME://*.SUFFIX:PORT`; an empty list allows nothing.
+    /// `SCHEME://HOST:PORT` or `SCHEME://*.SUFFIX:PORT`, followed by ` methods=GET,HEAD` and ` paths=/v1,/status` where only some requests are meant; an
+    /// empty list allows nothing.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<Text>>,
+    /// Refused ranges of addresses, such as `10.20.0.0/16`, that a name may lead to after all. The ceiling only.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) private: Option<Vec<Text>>,
     /// `none`: a destination of another layer that stands for more than one host does not count.
     pub(crate) wildcards: Option<Wildcards>,
 }
@@ -93,9 +132,9 @@ pub struct RawSettings {
     pub(crate) ceiling: Option<RawBound>,
 }
 
-/// Package modes: `none`, `locked`, `allowlist` or `open`.
+/// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RawPackages {
     /// For Python.
     pub(crate) python: Option<PackageMode>,
@@ -103,6 +142,16 @@ pub(crate) struct RawPackages {
     pub(crate) node: Option<PackageMode>,
     /// For Rust.
     pub(crate) rust: Option<PackageMode>,
+    /// For `allowlist`: `LANGUAGE:NAME` and comparisons of versions, such as `python:requests>=2.31,<3`; an empty list allows nothing.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) allow: Option<Vec<Text>>,
+    /// How long a version must have been out, such as `72h`; `locked` does not ask.
+    #[schemars(with = "Option<String>")]
+    pub(crate) minimum_age: Option<Text>,
+    /// `none`: wheels only. `any`: Python packages may be built from source.
+    pub(crate) source_builds: Option<SourceBuilds>,
+    /// `none`: no Node package that has scripts which run at its install. `any`: they are had, and run.
+    pub(crate) install_scripts: Option<InstallScripts>,
 }
 
 /// Processes and the kernel.
@@ -184,6 +233,12 @@ pub(crate) struct RawLimits {
     /// Bytes of all artifacts, such as `256MiB`.
     #[schemars(with = "Option<RawValue>")]
     pub(crate) artifact_bytes: Option<Spanned<RawValue>>,
+    /// Bytes over the network, both ways, such as `1GiB`.
+    #[schemars(with = "Option<RawValue>")]
+    pub(crate) network_bytes: Option<Spanned<RawValue>>,
+    /// Connections and requests over the network.
+    #[schemars(with = "Option<RawValue>")]
+    pub(crate) network_requests: Option<Spanned<RawValue>>,
 }
 
 impl RawLimits {
@@ -201,6 +256,8 @@ impl RawLimits {
             (LimitKey::OpenFiles, &self.open_files),
             (LimitKey::Artifacts, &self.artifacts),
             (LimitKey::ArtifactBytes, &self.artifact_bytes),
+            (LimitKey::NetworkBytes, &self.network_bytes),
+            (LimitKey::NetworkRequests, &self.network_requests),
         ]
         .into_iter()
         .filter_map(|(key, value)| value.as_ref().map(|v| (key, v)))

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
-use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Storage, Tier, Wildcards};
+use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Sensitivity, Storage, Tier, Wildcards};
+use crate::destination::Destination;
 use crate::lattice::Set;
 use crate::names::{NamePattern, PathScope};
 use crate::profile::{Bound, Profile};
@@ -93,11 +94,12 @@ pub fn resolve(ceiling: &Bound, profile: &Profile, agent: &Bound, ask: &Ask) -> 
 fn narrow(bound: &Capabilities, ask: &Ask) -> Capabilities {
     let mut granted = bound.clone();
     if !ask.destinations.is_empty() {
-        granted.network = Set::only(ask.destinations.iter().cloned());
+        granted.network = bound.network.meet(&Set::only(ask.destinations.iter().cloned()));
     }
     granted.network = granted.reachable();
     granted.limits = granted.limits.meet(&ask.limits);
-    granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process));
+    granted.sensitivity = granted.sensitivity.max(ask.sensitivity.unwrap_or(Sensitivity::Public));
+    granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process)).max(granted.tiers.of(granted.sensitivity));
     // As with a project: what the bound allows is had only by those who name it.
     granted.storage = granted.storage.min(ask.storage.unwrap_or(Storage::Memory));
     granted
@@ -182,7 +184,11 @@ impl Layers<'_> {
     fn check_network(&self, ask: &Ask) -> Result<(), Refusal> {
         for place in &ask.destinations {
             let rule = format!("destination `{place}` is not on the allowlist");
-            let allows = |c: &Capabilities| c.network.allows(place) && (c.wildcards == Wildcards::Any || place.is_one_host());
+            let admits = |network: &Set<Destination>| match network {
+                Set::All => true,
+                Set::Only(listed) => listed.iter().any(|rule| rule.admits(place)),
+            };
+            let allows = |c: &Capabilities| admits(&c.network) && (c.wildcards == Wildcards::Any || place.is_one_host());
             self.refuse(allows, rule, &format!("add \"{place}\" to `allow` under [network]"))?;
         }
         Ok(())

@@ -1,17 +1,23 @@
 //! The one place that reads this process's environment.
 #![allow(clippy::disallowed_methods, reason = "this is the place")]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 
 use ringfence_control::Secret;
+use ringfence_store::KeySources;
 
 /// What the environment says.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Config {
     /// Where everything is kept.
     pub(crate) home: PathBuf,
     user_home: Option<PathBuf>,
+    /// Where the key of stored credentials comes from.
+    pub(crate) key_sources: KeySources,
+    /// Every variable that is text.
+    pub(crate) environment: BTreeMap<String, String>,
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<Secret>,
 }
@@ -30,7 +36,12 @@ impl Config {
             .or_else(|| is_root.then(|| PathBuf::from("/var/lib/ringfence")))
             .or_else(|| data.or_else(|| user_home.as_ref().map(|h| h.join(".local/share"))).map(|d| d.join("ringfence")))
             .ok_or("neither RINGFENCE_HOME nor HOME is set, so there is no place for records")?;
-        Ok(Self { home, user_home, known_secrets: known_secrets() })
+        let key_sources = KeySources {
+            text: env::var("RINGFENCE_CREDENTIAL_KEY").ok().filter(|text| !text.is_empty()),
+            file: env::var_os("RINGFENCE_CREDENTIAL_KEY_FILE").filter(|path| !path.is_empty()).map(PathBuf::from),
+        };
+        let environment = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+        Ok(Self { home, user_home, key_sources, environment, known_secrets: known_secrets() })
     }
 
     /// Where the usual client of registries keeps its settings.

@@ -182,6 +182,7 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         exports: Vec::new(),
         tier: None,
         storage: None,
+        sensitivity: None,
         command: words(command),
         has_stdin: false,
         known_secrets: Vec::new(),

@@ -49,6 +49,14 @@ pub enum StoreError {
         /// What is wrong.
         cause: String,
     },
+    /// A stored credential, or the key of them, does not read.
+    #[error("`{path}` does not read: {cause}")]
+    Credential {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
     /// The record of a run does not read.
     #[error("the record of run `{run}` does not read: {cause}")]
     Record {
@@ -77,6 +85,10 @@ impl StoreError {
             Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
             Self::NoArtifact(_) => "see `ringfence artifact ls`".to_owned(),
             Self::Key { .. } => "name a file that holds a key in PEM form; a private one has mode 600".to_owned(),
+            Self::Credential { .. } => {
+                "give the key that sealed it (RINGFENCE_CREDENTIAL_KEY, RINGFENCE_CREDENTIAL_KEY_FILE or the keyring), or set it again"
+                    .to_owned()
+            }
             Self::Record { .. } => "the folder of the run was changed or damaged; `ringfence evidence verify` says where".to_owned(),
             Self::Index { path, .. } => format!("remove `{}`: it is made anew from the runs", path.display()),
         }

@@ -25,7 +25,7 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged"] {
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged", "credentials"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
@@ -103,6 +103,11 @@ impl Home {
     /// Images and what was made from the host.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
+    }
+
+    /// Files of packages, kept between runs.
+    pub fn packages(&self) -> PathBuf {
+        self.root.join("packages")
     }
 
     /// Registered agents.

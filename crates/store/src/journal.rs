@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ringfence_evidence::{
@@ -37,14 +38,51 @@ const RESERVED_BYTES: u64 = 128 << 10;
 pub struct Journal {
     run: RunId,
     folder: PathBuf,
+    writer: JournalWriter,
+    live: File,
+    live_path: PathBuf,
+    work: PathBuf,
+}
+
+/// The lines of a record, and what is needed to add one.
+#[derive(Debug)]
+struct Lines {
     events: File,
     chain: Chain,
     text: String,
     artifacts: Vec<ArtifactRecord>,
     started_at: Instant,
-    live: File,
-    live_path: PathBuf,
-    work: PathBuf,
+    /// Whether the last one is there.
+    is_complete: bool,
+}
+
+/// Adds events to a record from any thread, one at a time, until its last one.
+#[derive(Debug, Clone)]
+pub struct JournalWriter {
+    path: PathBuf,
+    lines: Arc<Mutex<Lines>>,
+}
+
+impl JournalWriter {
+    /// Writes an event. It is in the kernel's hands, and durable once the record is flushed or sealed.
+    pub fn append(&self, event: Event) -> Result<(), StoreError> {
+        let mut lines = self.lines();
+        if lines.is_complete {
+            return Err(StoreError::Record { run: self.path.display().to_string(), cause: "its last event is written".into() });
+        }
+        let elapsed = u64::try_from(lines.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        lines.artifacts.extend(artifact_of(&event));
+        lines.is_complete = matches!(event, Event::RunEnded { .. });
+        let linked = lines.chain.link(now(), elapsed, event);
+        let line = linked.map_err(|e| StoreError::Record { run: self.path.display().to_string(), cause: e.to_string() })?;
+        lines.events.write_all(line.as_bytes()).at("write", &self.path)?;
+        lines.text.push_str(&line);
+        Ok(())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A run whose record is sealed and durable. Its mark and its private folder are still there: a sweep would know what the run may have left.
@@ -74,18 +112,16 @@ impl Journal {
         let path = folder.join(EVENTS_FILE);
         let events = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path).at("make", &path)?;
         let work = home.work().join(run.as_str());
-        Ok(Self {
-            run: run.clone(),
-            folder,
+        let lines = Lines {
             events,
             chain: Chain::default(),
             text: String::new(),
             artifacts: Vec::new(),
             started_at: Instant::now(),
-            live,
-            live_path,
-            work,
-        })
+            is_complete: false,
+        };
+        let writer = JournalWriter { path, lines: Arc::new(Mutex::new(lines)) };
+        Ok(Self { run: run.clone(), folder, writer, live, live_path, work })
     }
 
     /// The run.
@@ -99,18 +135,18 @@ impl Journal {
     }
 
     /// Writes an event. It is in the kernel's hands, and durable after the next [`flush`](Self::flush).
-    pub fn append(&mut self, event: Event) -> Result<(), StoreError> {
-        let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.artifacts.extend(artifact_of(&event));
-        let line = self.chain.link(now(), elapsed, event).map_err(|e| self.broken(&e))?;
-        self.events.write_all(line.as_bytes()).at("write", &self.folder.join(EVENTS_FILE))?;
-        self.text.push_str(&line);
-        Ok(())
+    pub fn append(&self, event: Event) -> Result<(), StoreError> {
+        self.writer.append(event)
+    }
+
+    /// Somebody else who adds events while the run goes on.
+    pub fn writer(&self) -> JournalWriter {
+        self.writer.clone()
     }
 
     /// Makes what was written durable.
     pub fn flush(&self) -> Result<(), StoreError> {
-        self.events.sync_data().at("flush", &self.folder.join(EVENTS_FILE))
+        self.writer.lines().events.sync_data().at("flush", &self.writer.path)
     }
 
     /// Accepts the run: there is room for its end, what was written so far is durable, and so is the place where it stands.
@@ -119,7 +155,7 @@ impl Journal {
         let runs = self.folder.parent().unwrap_or(&self.folder);
         let live = self.live_path.parent().unwrap_or(&self.live_path);
         let folders = [(open(&self.folder)?, self.folder.as_path()), (open(runs)?, runs), (open(live)?, live)];
-        flush_all(&with(&folders, (&self.events, &self.folder.join(EVENTS_FILE))))
+        flush_all(&with(&folders, (&self.writer.lines().events, &self.writer.path)))
     }
 
     /// Replaces what a sweep needs to know.
@@ -131,7 +167,7 @@ impl Journal {
     }
 
     /// Ends the record: the last event, the signed statement, everything durable.
-    pub fn seal(mut self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
+    pub fn seal(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         release(&self.folder)?;
         self.append(Event::RunEnded { end: end.clone() })?;
         self.sign(end, key, version)
@@ -139,13 +175,15 @@ impl Journal {
 
     /// Signs what is written, whose last event is the end. One wait for the disk: what a power cut leaves of an unfinished seal is signed anew.
     fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
-        let seal = Seal { run: self.run.to_string(), events: self.chain.length(), end: end.clone(), version: version.to_owned() };
-        let signed = Statement::of(self.text.as_bytes(), &self.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let lines = self.writer.lines();
+        let seal = Seal { run: self.run.to_string(), events: lines.chain.length(), end: end.clone(), version: version.to_owned() };
+        let signed = Statement::of(lines.text.as_bytes(), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
         let placed = place_whole(&path, &signed, 0o600)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
         let others = [(placed, path.as_path()), (open(&self.folder)?, self.folder.as_path()), (open(runs)?, runs)];
-        flush_all(&with(&others, (&self.events, &self.folder.join(EVENTS_FILE))))?;
+        flush_all(&with(&others, (&lines.events, &self.writer.path)))?;
+        drop(lines);
         Ok(Sealed { statement: Digest::of(&signed), live_path: self.live_path, work: self.work, _live: self.live })
     }
 
@@ -322,16 +360,19 @@ impl Orphan {
         let lines = read_chain(text.as_bytes()).map_err(|e| StoreError::Record { run: self.run.to_string(), cause: e.to_string() })?;
         let events = OpenOptions::new().append(true).open(&path).at("open", &path)?;
         events.set_len(whole as u64).at("cut", &path)?;
-        let chain = Chain::after(&lines, &text);
-        let journal = Journal {
-            run: self.run.clone(),
-            folder,
+        let written = Lines {
             events,
-            chain,
+            chain: Chain::after(&lines, &text),
             text,
             artifacts: lines.iter().filter_map(|line| artifact_of(&line.event)).collect(),
             // Time goes on from where the record stops.
             started_at: Instant::now() - std::time::Duration::from_millis(lines.last().map_or(0, |line| line.elapsed_ms)),
+            is_complete: false,
+        };
+        let journal = Journal {
+            run: self.run.clone(),
+            folder,
+            writer: JournalWriter { path, lines: Arc::new(Mutex::new(written)) },
             live: self.live.try_clone().at("keep", &self.live_path)?,
             live_path: self.live_path.clone(),
             work,

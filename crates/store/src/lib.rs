@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod artifacts;
+mod credentials;
 mod error;
 mod home;
 mod index;
@@ -13,9 +14,10 @@ mod keys;
 mod run_id;
 
 pub use artifacts::Artifacts;
+pub use credentials::{CredentialRow, Credentials, KeySources};
 pub use error::{StoreError, hint_for};
 pub use home::{FORMAT, Home, draft_of};
 pub use index::{ArtifactRow, Index, RunRow};
-pub use journal::{Journal, Orphan, now};
+pub use journal::{Journal, JournalWriter, Orphan, now};
 pub use keys::{load_or_make_key, read_public_key};
 pub use run_id::{RunId, RunIdError};

@@ -100,6 +100,24 @@ pub enum Act {
     HostName(Bytes),
     /// Bring the loopback interface up.
     Loopback,
+    /// Give the loopback interface one more address, with the whole range that it is in.
+    Address {
+        /// Which address this is, from 1.
+        number: u32,
+        /// The address.
+        address: [u8; 4],
+        /// Bits of the range's prefix.
+        bits: u8,
+    },
+    /// Make a socket, to be handed to the supervisor. It belongs to this network namespace wherever it is used.
+    Door {
+        /// Whether it takes connections; single datagrams otherwise.
+        takes_connections: bool,
+        /// Its address.
+        address: [u8; 4],
+        /// Its port.
+        port: u16,
+    },
     /// Make the folder of that name the root, and leave everything else behind.
     Enter(Bytes),
 }

@@ -54,7 +54,7 @@ pub enum Report {
         /// Its id, as the supervisor sees it.
         pid: i32,
     },
-    /// The sandbox stands, confined, and commands may come; with descriptors of the folders that are handed out.
+    /// The sandbox stands, confined, and commands may come; with descriptors of the folders that are handed out, then of the doors.
     Standing,
     /// A command could not be started.
     NotStarted {

@@ -93,7 +93,7 @@ fn mount_points(plan: &Plan) -> BTreeSet<String> {
         Step::Bind { to, .. } => Some(to.clone()),
         Step::Device { name } => Some(format!("root/dev/{name}")),
         Step::Folder { .. } | Step::Copy { .. } | Step::Veil { .. } | Step::Link { .. } | Step::ReadOnly { .. } => None,
-        Step::HostName { .. } | Step::Loopback | Step::Enter => None,
+        Step::HostName { .. } | Step::Loopback | Step::Address { .. } | Step::Door { .. } | Step::Enter => None,
     };
     let inside = |at: String| match at.strip_prefix("root")? {
         "" => Some("/".to_owned()),

@@ -133,6 +133,7 @@ impl<'a> Probing<'a> {
             exports: Vec::new(),
             tier: None,
             storage: None,
+            sensitivity: None,
             command: words.map(|word| OsText::from(word.as_str())).collect(),
             has_stdin: false,
             known_secrets: self.request.known_secrets.clone(),

@@ -10,8 +10,8 @@ use rustix::net::{
     sendmsg,
 };
 
-/// The most descriptors in one message.
-pub(crate) const MOST_DESCRIPTORS: usize = 64;
+/// The most descriptors in one message: the kernel's own bound (`SCM_MAX_FD`).
+pub(crate) const MOST_DESCRIPTORS: usize = 253;
 /// The most bytes in one message.
 const MOST_BYTES: usize = 1024;
 

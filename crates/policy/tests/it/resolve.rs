@@ -1,6 +1,6 @@
 //! Decisions: what narrows silently, what is refused, and who is named.
 
-use ringfence_policy::{Ask, Layer, Profile, Refusal, Storage, Tier, parse_bound, parse_settings, resolve};
+use ringfence_policy::{Ask, Layer, Profile, Refusal, Sensitivity, Storage, Tier, parse_bound, parse_settings, resolve};
 
 const PROFILE: &str = r#"
 name = "test"
@@ -26,6 +26,8 @@ files = 1000
 open-files = 256
 artifacts = 10
 artifact-bytes = "1MiB"
+network-bytes = "1MiB"
+network-requests = 100
 "#;
 
 fn decide(ceiling: &str, agent: &str, ask: &Ask) -> Result<ringfence_policy::Grant, Refusal> {
@@ -122,6 +124,62 @@ fn storage_is_on_disk_only_where_it_is_allowed_and_named() {
     let refusal = decide(disk, "[ceiling.files]\nstorage = \"memory\"\n", Some(Storage::Disk)).unwrap_err();
     assert_eq!(refusal.layer, Layer::Ceiling);
     assert!(refusal.hint.contains("storage = \"disk\""), "{refusal:?}");
+}
+
+#[test]
+fn what_is_asked_of_a_place_is_what_is_allowed_there() {
+    let ask = |place: &str| Ask { destinations: vec![place.parse().unwrap()], ..Ask::default() };
+    let agent = "[network]\nallow = [\"*.example.com:443 methods=GET,HEAD paths=/v1\"]\n";
+    let granted = |place: &str| decide("", agent, &ask(place)).unwrap().capabilities.network.to_string();
+    assert_eq!(granted("api.example.com:443"), "https://api.example.com:443 methods=GET,HEAD paths=/v1");
+    assert_eq!(granted("api.example.com:443 methods=GET"), "https://api.example.com:443 methods=GET paths=/v1");
+    let (layer, rule, hint) = refused("", agent, &ask("api.example.com:443 methods=POST"));
+    assert_eq!(layer, Layer::Agent);
+    assert!(rule.contains("methods=POST") && hint.contains("[network]"), "{rule} {hint}");
+}
+
+#[test]
+fn sensitive_work_needs_the_tier_that_the_ceiling_asks_for() {
+    let ceiling = "[ceiling.tiers]\nconfidential = \"gvisor\"\nrestricted = \"microvm\"\n";
+    let ask = |sensitivity| Ask { sensitivity: Some(sensitivity), ..Ask::default() };
+    let tier = |agent: &str, ask: &Ask| decide(ceiling, agent, ask).unwrap().capabilities.tier;
+    assert_eq!(tier("", &Ask::default()), Tier::Process);
+    assert_eq!(tier("", &ask(Sensitivity::Internal)), Tier::Process);
+    assert_eq!(tier("", &ask(Sensitivity::Confidential)), Tier::Gvisor);
+    assert_eq!(tier("sensitivity = \"restricted\"\n", &ask(Sensitivity::Public)), Tier::Microvm);
+}
+
+#[test]
+fn only_the_operator_excepts_addresses_from_the_refused_ranges() {
+    let ceiling = parse_settings("ceiling", "[ceiling.network]\nprivate = [\"10.20.0.0/16\"]\n").unwrap();
+    assert_eq!(ceiling.private.to_string(), "10.20.0.0/16");
+    assert_eq!(parse_settings("ceiling", "").unwrap().private.to_string(), "none");
+    let error = parse_bound("agent", "[network]\nprivate = [\"10.0.0.0/8\"]\n").unwrap_err();
+    assert!(error.fix.contains("[ceiling.network]") && error.line == 2, "{error}");
+    let granted = decide("[ceiling.network]\nprivate = [\"10.20.0.0/16\"]\n", "", &Ask::default()).unwrap();
+    assert_eq!(granted.capabilities.private.to_string(), "10.20.0.0/16");
+}
+
+#[test]
+fn a_credential_goes_where_the_profile_may_go() {
+    let with = |place: &str| format!("{PROFILE}[credentials]\nallow = [\"key: https://{place}:443 header=x-key variable=KEY\"]\n");
+    assert!(Profile::parse("p", &with("api.example.com")).is_ok());
+    let error = Profile::parse("p", &with("api.example.org")).unwrap_err();
+    assert!(error.cause.contains("does not allow") && error.line > 20, "{error}");
+}
+
+/// The list of a ceiling holds for a profile that is open for another language, too.
+#[test]
+fn an_open_profile_under_a_list_has_what_is_listed() {
+    let profile = PROFILE.replace("[process]", "[packages]\npython = \"open\"\nnode = \"open\"\n[process]");
+    let ceiling = "[ceiling.packages]\npython = \"allowlist\"\nallow = [\"python:requests>=2\"]\nminimum-age = \"24h\"\n";
+    let (ceiling, profile) = (parse_settings("c", ceiling).unwrap(), Profile::parse("p", &profile).unwrap());
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    let shown = "python allowlist, node open, rust none; list: python:requests>=2; at least 72 h old";
+    assert_eq!(grant.capabilities.packages.to_string(), shown);
+    let ceiling = parse_settings("c", "[ceiling.packages]\npython = \"allowlist\"\n").unwrap();
+    let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
+    assert_eq!(grant.capabilities.packages.to_string(), "python allowlist, node open, rust none; list: none; at least 72 h old");
 }
 
 #[test]

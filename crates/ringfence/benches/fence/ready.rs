@@ -45,6 +45,7 @@ pub(crate) fn default_plan(host: &Host, image: &Image, identity: Identity) -> Pl
         project: None,
         has_writable_union: host.has_writable_union(),
         disk: None,
+        doors: &ringfence_isolation::Doors::default(),
     })
 }
 

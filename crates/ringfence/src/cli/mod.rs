@@ -3,6 +3,7 @@
 mod artifact;
 mod audit;
 mod completions;
+mod credential;
 mod doctor;
 mod evidence;
 mod explain;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use ringfence_control::{Runner, Settings};
+use ringfence_control::{Runner, Settings, Surroundings};
 use ringfence_store::Home;
 
 use crate::config::Config;
@@ -52,6 +53,8 @@ enum Command {
     Evidence(evidence::EvidenceArguments),
     /// List, show or fetch what left sandboxes
     Artifact(artifact::ArtifactArguments),
+    /// Store, list or forget credentials that are put in outside the sandbox
+    Credential(credential::CredentialArguments),
     /// Import, list or remove images: what runs see as `/`, beside the host's own
     Image(image::ImageArguments),
     /// Print what this host can enforce, what is missing, and how to get it
@@ -81,7 +84,9 @@ impl Context {
 
     fn runner(&self, home: Home) -> Result<Runner, Failure> {
         let settings = self.settings(&home)?;
-        Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))
+        let runner = Runner::open(home, settings).map_err(|e| Failure::hinted(&e, e.hint()))?;
+        let (key_sources, environment) = (self.config.key_sources.clone(), self.config.environment.clone());
+        Ok(runner.within(Surroundings { key_sources, environment }))
     }
 }
 
@@ -107,6 +112,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Profile(arguments) => profile::run(&context, &arguments),
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
+        Command::Credential(arguments) => credential::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),

@@ -3,13 +3,14 @@
 mod copy_out;
 mod request;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Args;
-use ringfence_control::{Attachments, OutputTo, RunReport};
+use ringfence_control::{Attachments, NetworkReport, OutputTo, PackageRefusalReport, RunReport};
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::stop_requested_descriptor;
 
@@ -61,6 +62,9 @@ pub(crate) struct RunArguments {
     /// Where to keep what the run writes: memory (it counts as memory) or disk; the profile must allow it [default: memory]
     #[arg(long, value_name = "memory or disk")]
     pub(crate) storage: Option<String>,
+    /// How sensitive the work is, at least: public, internal, confidential or restricted; the operator may ask for a stronger tier by it
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) sensitivity: Option<String>,
     /// At least this tier: process, gvisor or microvm
     #[arg(long, value_name = "TIER")]
     pub(crate) tier: Option<String>,
@@ -122,9 +126,63 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         for refusal in &report.refusals {
             complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
         }
+        for lock in &report.locks {
+            if let Some(problem) = &lock.problem {
+                complain(&format!("ringfence: no lock: {}", out::harmless(problem)));
+            }
+        }
+        for refused in refused_packages(report) {
+            complain(&format!("ringfence: package refused: {refused}"));
+        }
+        for refused in refused_on_the_network(report) {
+            complain(&format!("ringfence: refused on the network: {refused}"));
+        }
         complain(&closing_line(report));
     }
     Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
+}
+
+/// Lines, each once, and not more than a screen can hold.
+fn some_of(lines: impl Iterator<Item = String>, run: &str) -> Vec<String> {
+    const NAMED: usize = 16;
+    let mut named: Vec<String> = Vec::new();
+    for line in lines {
+        if !named.contains(&line) {
+            named.push(line);
+        }
+    }
+    if named.len() > NAMED {
+        let more = named.len() - NAMED;
+        named.truncate(NAMED);
+        named.push(format!("{more} more; `ringfence evidence show {run}` names them"));
+    }
+    named
+}
+
+fn refused_packages(report: &RunReport) -> Vec<String> {
+    let mut groups: BTreeMap<(&str, &str, &str), Vec<&PackageRefusalReport>> = BTreeMap::new();
+    for refused in &report.refused_packages {
+        groups.entry((&refused.ecosystem, &refused.name, &refused.rule)).or_default().push(refused);
+    }
+    let line = |((ecosystem, name, rule), refused): ((&str, &str, &str), Vec<&PackageRefusalReport>)| {
+        let what = match refused.as_slice() {
+            [one] if !one.file.is_empty() => format!(" ({})", one.file),
+            [one] if !one.version.is_empty() => format!(" {}", one.version),
+            [_] => String::new(),
+            many => format!(" in {} versions or files", many.len()),
+        };
+        out::harmless(&format!("{ecosystem} {name}{what}: rule {rule}"))
+    };
+    some_of(groups.into_iter().map(line), &report.run)
+}
+
+fn refused_on_the_network(report: &RunReport) -> Vec<String> {
+    let place = |decision: &NetworkReport| match decision.port {
+        Some(port) => format!("{}:{port}", decision.host),
+        None => decision.host.clone(),
+    };
+    let refused = report.network.iter().filter(|decision| !decision.allowed);
+    some_of(refused.map(|decision| out::harmless(&format!("{}: {}", place(decision), decision.rule))), &report.run)
 }
 
 /// One line: the run, its end, artifacts and evidence.
@@ -138,6 +196,13 @@ fn closing_line(report: &RunReport) -> String {
     }
     if !report.hidden.is_empty() {
         parts.push(format!("{} hidden", report.hidden.len()));
+    }
+    if !report.network.is_empty() {
+        let allowed = report.network.iter().filter(|decision| decision.allowed).count();
+        parts.push(format!("network: {allowed} allowed, {} refused", report.network.len() - allowed));
+    }
+    if !report.packages.is_empty() {
+        parts.push(format!("{} package files", report.packages.len()));
     }
     if !report.artifacts.is_empty() {
         let named = report.artifacts.iter().take(8).map(|a| format!("{} ({})", out::harmless(&a.path), out::bytes(a.bytes)));

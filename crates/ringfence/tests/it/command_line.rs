@@ -123,7 +123,11 @@ fn profiles_that_need_what_is_not_there_yet_are_refused_and_never_weakened() {
                 "web-research",
                 "needs network destinations (https://en.wikipedia.org:443, https://www.rfc-editor.org:443), not available in this version",
             ),
-            ("scratch", "needs package installs (python open, node open, rust none), not available in this version"),
+            (
+                "scratch",
+                "needs package installs (python open, node open, rust none; of any age; source builds; install scripts), \
+                 not available in this version",
+            ),
             ("governed-ops", "needs governed tools (*), not available in this version"),
             ("high-assurance", "needs tier `gvisor`, not available in this version"),
         ] {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_control::{InputRequest, RunRequest, Secret, find_profile};
 use ringfence_isolation::OsText;
-use ringfence_policy::{EnvName, Limits, Storage, Tier};
+use ringfence_policy::{EnvName, Limits, Sensitivity, Storage, Tier};
 use ringfence_store::Home;
 
 use super::RunArguments;
@@ -47,6 +47,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         exports: exports(arguments)?,
         tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
         storage: storage(arguments.storage.as_deref())?,
+        sensitivity: sensitivity(arguments.sensitivity.as_deref())?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,
         homes: if arguments.input.is_empty() && arguments.project.is_none() { Vec::new() } else { context.config.homes() },
@@ -55,6 +56,10 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
 
 fn bad(option: &str, why: &dyn Display, hint: &str) -> Failure {
     Failure::new(format!("{option}: {why}"), hint)
+}
+
+fn sensitivity(text: Option<&str>) -> Result<Option<Sensitivity>, Failure> {
+    text.map(|text| text.parse().map_err(|e| bad("--sensitivity", &e, "such as --sensitivity confidential"))).transpose()
 }
 
 fn storage(text: Option<&str>) -> Result<Option<Storage>, Failure> {

@@ -1,0 +1,112 @@
+//! Bytes both ways between two connections, counted. Much of it goes through the kernel alone (splice(2)).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::exchange::{Exchange, OutOfBytes};
+
+/// Bytes of one direction that are copied before a pipe is worth its making.
+const SMALL: u64 = 64 << 10;
+/// Bytes of a copy.
+const CHUNK: usize = 16 << 10;
+/// Bytes of a pipe; the kernel gives less to a user who has many.
+const PIPE: usize = 256 << 10;
+
+/// Passes bytes on until both sides have ended, or one has failed.
+pub(crate) async fn both(client: &TcpStream, upstream: &TcpStream, exchange: &Exchange) -> io::Result<()> {
+    let up = flow(client, upstream, |bytes| exchange.up(bytes));
+    let down = flow(upstream, client, |bytes| exchange.down(bytes));
+    tokio::try_join!(up, down).map(drop)
+}
+
+async fn flow(from: &TcpStream, to: &TcpStream, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    let mut passed = 0;
+    while passed < SMALL {
+        let read = read(from, &mut buffer).await?;
+        if read == 0 {
+            return end(to);
+        }
+        count(read)?;
+        write_all(to, &buffer[..read]).await?;
+        passed += read as u64;
+    }
+    drop(buffer);
+    match pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK) {
+        Ok(pipe) => splice_all(from, to, pipe, count).await,
+        Err(_) => copy_all(from, to, count).await, // out of descriptors: slower, and the same
+    }
+}
+
+async fn copy_all(from: &TcpStream, to: &TcpStream, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match read(from, &mut buffer).await? {
+            0 => return end(to),
+            read => {
+                count(read)?;
+                write_all(to, &buffer[..read]).await?;
+            }
+        }
+    }
+}
+
+/// The pipe is empty whenever it is filled, so that waiting means waiting for the connection.
+async fn splice_all(
+    from: &TcpStream,
+    to: &TcpStream,
+    (out, into): (OwnedFd, OwnedFd),
+    count: impl Fn(usize) -> Result<(), OutOfBytes>,
+) -> io::Result<()> {
+    let size = rustix::pipe::fcntl_setpipe_size(&into, PIPE).unwrap_or(64 << 10);
+    loop {
+        let filled = from.async_io(Interest::READABLE, || pass(from, &into, size)).await?;
+        if filled == 0 {
+            return end(to);
+        }
+        count(filled)?;
+        let mut left = filled;
+        while left > 0 {
+            left -= to.async_io(Interest::WRITABLE, || pass(&out, to, left)).await?;
+        }
+    }
+}
+
+fn pass(from: &impl AsFd, to: &impl AsFd, most: usize) -> io::Result<usize> {
+    let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+    Ok(rustix::io::retry_on_intr(|| splice(from, None, to, None, most, flags))?)
+}
+
+async fn read(from: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.try_read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => from.readable().await?,
+            read => return read,
+        }
+    }
+}
+
+pub(crate) async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.try_write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => to.writable().await?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Nothing more comes this way; the other way goes on.
+fn end(to: &TcpStream) -> io::Result<()> {
+    match rustix::net::shutdown(to, Shutdown::Write) {
+        Ok(()) | Err(Errno::NOTCONN) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}

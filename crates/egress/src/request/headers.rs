@@ -1,0 +1,154 @@
+//! Header fields on their way: those of the one connection stay behind, and a placeholder becomes the value it stands for.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, RANGE, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, Method};
+
+use crate::credential::Credential;
+use crate::rules::{Asked, Place, admits};
+
+/// Takes away what is between two ends of one connection only (RFC 9110, section 7.6.1). Transfer encodings are made anew.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| *name != CONTENT_LENGTH)
+        .collect();
+    let fixed = [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, EXPECT];
+    for name in named.into_iter().chain(fixed) {
+        headers.remove(name);
+    }
+    for name in ["keep-alive", "proxy-connection", "proxy-authentication-info"] {
+        headers.remove(name);
+    }
+}
+
+/// Two ways to say where a request ends are one too many.
+pub(crate) fn check_framing(headers: &HeaderMap) -> Result<(), String> {
+    let lengths = headers.get_all(CONTENT_LENGTH).iter().count();
+    match lengths > 1 || (lengths == 1 && headers.contains_key(TRANSFER_ENCODING)) {
+        true => Err("the request says twice where it ends".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// True if a WebSocket is asked for (RFC 6455).
+pub(crate) fn is_websocket(method: &Method, headers: &HeaderMap) -> bool {
+    let says = |name: HeaderName, word: &str| {
+        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    method == Method::GET && says(UPGRADE, "websocket") && says(CONNECTION, "upgrade")
+}
+
+/// What has to be taken out of the reply again: each text, and what is to stand there.
+pub(crate) type Masks = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Puts credentials in. Answers with the name of the one that was, if any.
+pub(crate) fn put_in(
+    headers: &mut HeaderMap,
+    place: &Place,
+    asked: &Asked<'_>,
+    credentials: &[Credential],
+    masks: &mut Masks,
+) -> Result<Option<String>, String> {
+    let mut put = None;
+    for credential in credentials {
+        let header: HeaderName = credential.binding.header.parse().map_err(|_| "the credential's header is none".to_owned())?;
+        let mut values: Vec<HeaderValue> = headers.get_all(&header).iter().cloned().collect();
+        let mut is_changed = false;
+        for value in &mut values {
+            if let Some(text) = replaced(value.as_bytes(), credential) {
+                allow(credential, place, asked)?;
+                masks.push((text.clone(), credential.placeholder.clone().into_bytes()));
+                *value = HeaderValue::from_bytes(&text).map_err(|_| "the credential does not fit a header".to_owned())?;
+                value.set_sensitive(true);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            headers.remove(&header);
+            for value in values {
+                headers.append(&header, value);
+            }
+            put = Some(credential.binding.name.to_string());
+        }
+    }
+    Ok(put)
+}
+
+fn allow(credential: &Credential, place: &Place, asked: &Asked<'_>) -> Result<(), String> {
+    let binding = &credential.binding;
+    match binding.to.scheme == place.scheme && binding.to.is_at(&place.host, place.port) && admits(&binding.to, asked) {
+        true => Ok(()),
+        false => Err(format!("credential `{}` is for {}, not for {} {}", binding.name, binding.to, asked.method, asked.path)),
+    }
+}
+
+/// The header with the value in it; `None` if the placeholder is not there. Basic authentication (RFC 7617) carries it encoded.
+fn replaced(value: &[u8], credential: &Credential) -> Option<Vec<u8>> {
+    let placeholder = credential.placeholder.as_bytes();
+    if let Some(text) = replace(value, placeholder, credential.value.expose().as_bytes()) {
+        return Some(text);
+    }
+    let (scheme, encoded) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(encoded.trim()).ok()?;
+    let text = replace(&decoded, placeholder, credential.value.expose().as_bytes())?;
+    Some(format!("{scheme} {}", STANDARD.encode(text)).into_bytes())
+}
+
+fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
+    let at = bytes.windows(from.len()).position(|window| window == from)?;
+    Some([&bytes[..at], to, &bytes[at + from.len()..]].concat())
+}
+
+/// What a reply may not hold: the value, and the value as it is encoded.
+pub(crate) fn masks_of(credentials: &[Credential]) -> Masks {
+    let forms = |credential: &Credential| {
+        let value = credential.value.expose();
+        let placeholder = credential.placeholder.clone().into_bytes();
+        [value.as_bytes().to_vec(), STANDARD.encode(value).trim_end_matches('=').as_bytes().to_vec()]
+            .map(|form| (form, placeholder.clone()))
+    };
+    credentials.iter().flat_map(forms).collect()
+}
+
+/// A reply that can be read and comes whole: what is compressed or cut could carry the value unseen.
+pub(crate) fn ask_for_plain(headers: &mut HeaderMap) {
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.remove(RANGE);
+    headers.remove("if-range");
+}
+
+/// Takes masked texts out of a reply's fields.
+pub(crate) fn mask(headers: &mut HeaderMap, masks: &Masks) {
+    for value in headers.values_mut() {
+        let masked = masks.iter().fold(value.as_bytes().to_vec(), |text, (from, to)| replace_all(text, from, to));
+        if masked != value.as_bytes() {
+            *value = HeaderValue::from_bytes(&masked).unwrap_or_else(|_| HeaderValue::from_static("***"));
+        }
+    }
+}
+
+/// Replaces every occurrence; what is put there is not looked at again.
+pub(crate) fn replace_all(bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut done = Vec::new();
+    let mut rest = bytes.as_slice();
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        done.extend_from_slice(&rest[..at]);
+        done.extend_from_slice(to);
+        rest = &rest[at + from.len()..];
+    }
+    done.extend_from_slice(rest);
+    done
+}
