@@ -3,12 +3,14 @@
 use std::io;
 use std::path::Path;
 
+use ringfence_egress::registry::RegistryError;
 use ringfence_image::{Caps, Facts, Held, ImageError, Images, Listed};
 use ringfence_isolation::Image;
 use ringfence_policy::{Capabilities, ImageDigest, ImageName, ImageTag, Refusal, Set};
 use ringfence_store::{Home, StoreError};
 
 use crate::ending::host_refusal;
+use crate::pull::{ImageSource, pull};
 use crate::request::Progress;
 
 /// Why an image could not be imported, listed or removed.
@@ -20,6 +22,9 @@ pub enum ImagesError {
     /// The image itself.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The registry.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
 }
 
 impl ImagesError {
@@ -28,14 +33,29 @@ impl ImagesError {
         match self {
             Self::Store(error) => error.hint(),
             Self::Image(error) => error.hint(),
+            Self::Registry(error) => error.hint().to_owned(),
         }
     }
 }
 
-/// Imports what is at a path; a name that is given stands for it from then on.
-pub fn import_image(home: &Home, source: &Path, name: Option<&ImageTag>, progress: &mut dyn Progress) -> Result<Facts, ImagesError> {
+/// Imports an image; a name that is given stands for it from then on. A credential for a registry is looked for in the usual client's `configuration`.
+pub fn import_image(
+    home: &Home,
+    source: &ImageSource,
+    configuration: Option<&Path>,
+    name: Option<&ImageTag>,
+    progress: &mut dyn Progress,
+) -> Result<Facts, ImagesError> {
     home.sweep()?;
-    Ok(Images::of(&home.images()).import(source, name, Caps::default(), &mut |what, done| progress.tell(what, done))?)
+    match source {
+        ImageSource::Path(path) => {
+            Ok(Images::of(&home.images()).import(path, name, Caps::default(), &mut |what, done| progress.tell(what, done))?)
+        }
+        ImageSource::Registry(place) => {
+            let configuration = configuration.and_then(|path| std::fs::read_to_string(path).ok());
+            pull(home, place, configuration.as_deref(), name, progress)
+        }
+    }
 }
 
 /// Every imported image.

@@ -10,6 +10,7 @@ mod inside;
 mod packages;
 mod perform;
 mod profiles;
+mod pull;
 mod record;
 mod recording;
 mod registry;
@@ -26,6 +27,7 @@ pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]
 pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
+pub use pull::ImageSource;
 pub use registry::{Agent, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};

@@ -31,3 +31,4 @@ pub use rules::Rules;
 pub use tls::Interception;
 pub use witness::{Closed, EgressEvent, Opened, Refused, RequestLine, Unrecorded, Way, Witness};
 pub mod packages;
+pub mod registry;

@@ -17,7 +17,7 @@ use crate::manifest::{Config, Descriptor, DockerImage, Document, architecture, c
 use crate::measured::{Measured, digest_of};
 
 /// Indexes within indexes.
-const MOST_INDEXES: usize = 4;
+pub(crate) const MOST_INDEXES: usize = 4;
 
 /// A folder with the parts of an image.
 #[derive(Debug)]

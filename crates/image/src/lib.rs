@@ -4,13 +4,14 @@
 //! written, and everything is written by descriptors beneath the place where it belongs. What comes of it is plain files, folders and links: no devices,
 //! no owners, no attributes, no bits that give rights. [`Images::find`] answers with a root that can be shown read-only, held for as long as it is.
 //!
-//! This crate knows nothing of sandboxes, records or networks.
+//! This crate knows nothing of sandboxes, records or networks: what is elsewhere comes through an [`Origin`].
 #![forbid(unsafe_code)]
 
 mod archive;
 mod caps;
 mod draft;
 mod error;
+mod fetch;
 mod furnish;
 mod import;
 mod layer;
@@ -24,5 +25,6 @@ mod unpack;
 
 pub use caps::Caps;
 pub use error::ImageError;
+pub use fetch::{FetchError, Origin};
 pub use import::Tell;
 pub use store::{Facts, Held, Images, Listed};

@@ -44,6 +44,12 @@ impl Config {
         Ok(Self { home, user_home, key_sources, environment, known_secrets: known_secrets() })
     }
 
+    /// Where the usual client of registries keeps its settings.
+    pub(crate) fn registry_settings(&self) -> Option<PathBuf> {
+        let named = env::var_os("DOCKER_CONFIG").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        named.or_else(|| self.user_home.as_ref().map(|home| home.join(".docker"))).map(|folder| folder.join("config.json"))
+    }
+
     /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
     pub(crate) fn homes(&self) -> Vec<PathBuf> {
         homes(self.user_home.clone())

@@ -1,9 +1,7 @@
 //! `ringfence image`: import, list, remove. What a stranger's image says of itself is shown so that it cannot steer a terminal.
 
-use std::path::{Path, PathBuf};
-
 use clap::{Args, Subcommand};
-use ringfence_control::{ImageFacts, ImagesError, ListedImage, images, import_image, remove_image};
+use ringfence_control::{ImageFacts, ImageSource, ImagesError, ListedImage, images, import_image, remove_image};
 use ringfence_policy::{ImageName, ImageTag};
 
 use super::Context;
@@ -19,14 +17,15 @@ pub(crate) struct ImageArguments {
 
 #[derive(Debug, Subcommand)]
 enum ImageCommand {
-    /// Import an image, safely: an OCI layout, an archive of one or of `docker save`, or the tar of a root file system
+    /// Import an image, safely: an OCI layout, an archive of one or of `docker save`, the tar of a root file system, or from a registry
     #[command(
-        after_help = "Example:\n  ringfence image import tools.tar --name tools:1\n\nPrints the digest. Name the image in a profile: `image = \"tools:1\"`, or exactly: `image = \"tools:1@sha256:…\"`."
+        after_help = "Example:\n  ringfence image import tools.tar --name tools:1\n  ringfence image import oci://registry.example.com/team/tools:1\n\nPrints the digest. Name the image in a profile: `image = \"tools:1\"`, or exactly: `image = \"tools:1@sha256:…\"`."
     )]
     Import {
-        /// Folder, or archive in plain, gzip or zstd form
-        source: PathBuf,
-        /// Name that stands for it from now on
+        /// Folder; archive in plain, gzip or zstd form; or oci://HOST[:PORT]/NAME[:TAG or @DIGEST]
+        #[arg(value_name = "PATH or oci://…")]
+        source: String,
+        /// Name that stands for it from now on [default: from a registry, its own]
         #[arg(long, value_name = "NAME[:TAG]")]
         name: Option<String>,
         /// Print what is known of it as JSON
@@ -55,12 +54,14 @@ pub(crate) fn run(context: &Context, arguments: &ImageArguments) -> Result<u8, F
     Ok(0)
 }
 
-fn import(context: &Context, source: &Path, name: Option<&str>, is_json: bool) -> Result<(), Failure> {
+fn import(context: &Context, source: &str, name: Option<&str>, is_json: bool) -> Result<(), Failure> {
+    let source: ImageSource = source.parse().map_err(|e| Failure::new(e, "such as oci://registry.example.com/team/tools:1"))?;
     let name: Option<ImageTag> =
         name.map(str::parse).transpose().map_err(|e| Failure::new(format!("--name: {e}"), "such as --name tools:1"))?;
-    let home = context.home()?;
+    let name = name.or_else(|| source.own_name());
+    let (home, settings) = (context.home()?, context.config.registry_settings());
     let mut line = progress::Line::new(context.is_quiet);
-    let facts = import_image(&home, source, name.as_ref(), &mut line).map_err(failure)?;
+    let facts = import_image(&home, &source, settings.as_deref(), name.as_ref(), &mut line).map_err(failure)?;
     drop(line);
     if !context.is_quiet {
         complain(&closing_line(&facts, name.as_ref()));

@@ -22,6 +22,7 @@ mod left;
 mod limits;
 mod project;
 mod race;
+mod registry;
 mod storage;
 mod support;
 mod tools;
