@@ -28,7 +28,7 @@ use crate::request::scrub::Scrubber;
 pub(crate) use crate::request::switched::Switched;
 use crate::request::target::host_value;
 use crate::rules::{Asked, Place};
-use crate::witness::{RequestLine, Way};
+use crate::witness::{RequestLine, Seen, Way};
 
 /// How long a host may take to begin its reply.
 const REPLY: Duration = Duration::from_secs(120);
@@ -167,6 +167,7 @@ impl Forwarder {
                 host: &place.host,
                 port: place.port,
                 address,
+                seen: Seen::Requests,
                 request: Some(line.clone()),
                 credential: decided.credential.clone(),
             };

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use ringfence_egress::Unrecorded;
 use ringfence_egress::packages::{
-    ClientSettings, Index, IndexLimits, IndexSetup, Operator, PackageDecision, PackageEvent, PackageWitness, Pins, Unrecorded, Upstreams,
+    ClientSettings, Index, IndexLimits, IndexSetup, Operator, PackageDecision, PackageEvent, PackageWitness, Pins, Upstreams,
     client_settings,
 };
 use ringfence_policy::{Packages, Profile};
