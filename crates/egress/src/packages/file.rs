@@ -116,7 +116,8 @@ impl Index {
             index.check_pin(&wanted, &digests)?;
             let file = draft.reader().map_err(|_| Denied::Storage)?;
             index.look_into(&wanted, &file)?;
-            index.cache.admit(&draft, wanted.format, &digests).map_err(|_| Denied::Storage)
+            index.cache.admit(&draft, wanted.format, &digests).map_err(|_| Denied::Storage)?;
+            index.make_room_once()
         })
         .await
     }

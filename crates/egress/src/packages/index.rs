@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -89,6 +89,7 @@ pub struct Index {
     connections: Semaphore,
     fetched_bytes: AtomicU64,
     questions: AtomicU64,
+    has_made_room: AtomicBool,
     clock: fn() -> SystemTime,
 }
 
@@ -115,6 +116,7 @@ impl Index {
             witness: setup.witness,
             fetched_bytes: AtomicU64::new(0),
             questions: AtomicU64::new(0),
+            has_made_room: AtomicBool::new(false),
             served: Mutex::default(),
             refused: Mutex::default(),
             clock: setup.clock,
@@ -201,6 +203,14 @@ impl Index {
             }
             Err(FetchError::Absent) => Err(Denied::Absent("such package".to_owned())),
             Err(error) => kept.ok_or_else(|| Denied::Upstream { ecosystem, why: error.to_string() }),
+        }
+    }
+
+    /// What is kept is counted once a run, and only by a run that adds to it: the folder may hold very many files.
+    pub(crate) fn make_room_once(&self) -> Result<(), Denied> {
+        match self.has_made_room.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.cache.make_room(self.limits.cache_bytes).map_err(|_| Denied::Storage),
         }
     }
 

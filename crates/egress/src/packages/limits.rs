@@ -21,6 +21,8 @@ pub struct IndexLimits {
     pub archive_entries: u64,
     /// Of all entries of one archive, unpacked.
     pub archive_bytes: u64,
+    /// Of all that is kept between runs.
+    pub cache_bytes: u64,
     /// How long what an index said of a package counts as news.
     pub fresh: Duration,
     /// Connections from inside at once.
@@ -48,6 +50,7 @@ impl Default for IndexLimits {
             file_bytes: 1 << 30,
             archive_entries: 100_000,
             archive_bytes: 4 << 30,
+            cache_bytes: 64 << 30,
             fresh: Duration::from_secs(10 * 60),
             connections: 64,
             fetches: 8,

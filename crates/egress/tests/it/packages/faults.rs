@@ -102,6 +102,24 @@ fn one_run_has_so_many_files_and_no_more() {
 }
 
 #[test]
+fn what_was_used_least_lately_makes_room() {
+    let shelf = thing();
+    shelf.wheel("other", "1.0", &[]);
+    let other = "/python/files/other/other-1.0-py3-none-any.whl";
+    let first = Rig::new(&shelf, OPEN);
+    assert_eq!(first.get(WHEEL).status, 200);
+    let cache = first.folder.path().join("cache");
+    let second = Rig::with(&shelf, OPEN, Default::default(), |setup| {
+        setup.cache = cache.clone();
+        setup.limits.cache_bytes = 1500;
+    });
+    assert_eq!(second.get(other).status, 200);
+    let third = Rig::with(&shelf, OPEN, Default::default(), |setup| setup.cache = cache);
+    assert_eq!((third.get(WHEEL).status, third.get(other).status), (200, 200));
+    assert_eq!(third.told().iter().map(|event| event.is_from_cache).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
 fn one_run_asks_for_so_much_and_no_more() {
     let shelf = thing();
     shelf.wheel("other", "1.0", &[]);
