@@ -126,7 +126,6 @@ impl Forwarder {
 
     /// The rule, and the request as it goes on.
     fn decide(&self, place: Place, request: &mut Request<Incoming>) -> Result<Decided, String> {
-        headers::check_framing(request.headers())?;
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         let asked = Asked { method: &method, path: &path };
         let rule = self.shared.rules.decide(&place, &asked)?.to_string();
