@@ -1,6 +1,7 @@
 //! The tools that people use, through proxy variables and with none set.
 
 use super::{FRIEND, Net, decisions, lines};
+use crate::tools::{reachable, sites};
 
 const RULES: &[&str] =
     &["https://good.example.com:443", "http://good.example.com:80", "https://*.wild.example.com:443", "tcp://friend.test:5432"];
@@ -113,6 +114,24 @@ fn git_clones_from_an_allowed_host_and_from_no_other() {
             let wanted = if before.is_empty() { vec!["content", "1", "1"] } else { vec!["content", "1", "0"] };
             assert_eq!(lines(&report), wanted, "{report}");
         }
+    }
+}
+
+/// A library that has its own idea of proxies and of whom to trust.
+#[test]
+fn requests_of_python_reach_allowed_hosts_and_no_others() {
+    for net in Net::each(&["https://good.example.com:443 methods=GET", "http://good.example.com:80"], "") {
+        let site = reachable(&net.place, "python", &sites("requests"));
+        let program = "import requests\nfor url in ('https://good.example.com/', 'http://good.example.com/', 'https://evil.test/', 'http://evil.test/'):\n\
+            \x20try: print(requests.get(url, timeout=9).text.strip())\n\
+            \x20except requests.RequestException as error: print(type(error).__name__)";
+        let script = format!("PYTHONPATH=/inputs/python/site-packages python3 -c \"{program}\"");
+        let report = net.run(&["--input", &site], &script);
+        let refused = "ringfence: no rule allows http://evil.test:80";
+        assert_eq!(lines(&report), ["FRIEND says hello", "FRIEND says hello", "ProxyError", refused], "{report}");
+        let bare = "env -u http_proxy -u https_proxy -u all_proxy -u HTTP_PROXY -u HTTPS_PROXY -u ALL_PROXY";
+        let report = net.run(&["--input", &site], &script.replace("python3 -c", &format!("{bare} python3 -c")));
+        assert_eq!(lines(&report), ["FRIEND says hello", "FRIEND says hello", "ConnectionError", "ConnectionError"], "{report}");
     }
 }
 
