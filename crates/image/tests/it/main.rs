@@ -5,6 +5,7 @@ mod hostile;
 mod large;
 mod layouts;
 mod links;
+mod over;
 mod store;
 mod support;
 mod whiteouts;
