@@ -22,6 +22,7 @@ mod left;
 mod limits;
 mod project;
 mod race;
+mod recipe;
 mod registry;
 mod storage;
 mod support;
