@@ -11,7 +11,7 @@ demo:            ## analyse a real data set in a sandbox, try three things that 
 	@scripts/demo.sh
 
 test:            ## every test: real kernel, real tools, as root also as an ordinary user
-	@scripts/setup.sh python3 cc git openssl make real-tools busybox venv
+	@scripts/setup.sh python3 cc git openssl make real-tools busybox package-clients venv
 	@scripts/registry.sh
 	cargo test --workspace
 

@@ -20,6 +20,8 @@ for tool in "$@"; do
         real-tools) # what the tests run inside
             in_image git git; in_image gcc gcc; in_image make make; in_image curl curl; in_image node nodejs; in_image rg ripgrep
             in_image sqlite3 sqlite3; in_image javac default-jdk-headless ;;
+        package-clients) # what the tests of package indexes install with; Debian's npm brings its own node
+            /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip); in_image npm npm ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         bubblewrap) need bwrap bubblewrap ;;
         busybox) need busybox busybox-static ;;
@@ -46,7 +48,7 @@ fi
 for tool in "$@"; do
     case $tool in
         venv) # the reference library that verifies our envelopes, and the libraries that programs compute with, in a place of their own
-            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib' >/dev/null 2>&1; then
+            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib, uv' >/dev/null 2>&1; then
                 rm -rf target/test-tools
                 /usr/bin/python3 -m venv target/test-tools
                 target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt

@@ -88,7 +88,7 @@ fn first_line(request: RequestLine) -> String {
 
 fn record(event: EgressEvent) -> Event {
     match event {
-        EgressEvent::Opened(Opened { exchange, way, rule, host, port, address, request, credential }) => Event::NetworkOpened {
+        EgressEvent::Opened(Opened { exchange, way, rule, host, port, address, seen, request, credential }) => Event::NetworkOpened {
             exchange: ExchangeRecord {
                 number: exchange,
                 way: way.to_string(),
@@ -96,6 +96,7 @@ fn record(event: EgressEvent) -> Event {
                 host,
                 port,
                 address: address.ip().to_string(),
+                seen: seen.to_string(),
                 request: request.map(first_line),
                 credential,
             },

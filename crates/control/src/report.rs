@@ -61,16 +61,12 @@ pub struct RunReport {
     /// What the program could not see of its inputs.
     pub hidden: Vec<HiddenReport>,
     /// What was decided about the network, the first 1,000 in order; the record has all.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkReport>,
     /// Lock files by which packages are pinned.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<LockReport>,
     /// Files of packages that went inside.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<PackageRecord>,
     /// Packages that did not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused_packages: Vec<PackageRefusalReport>,
     /// Digest of the sealed statement.
     pub evidence: String,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use ringfence_policy::HostName;
 
 use crate::broker::Shared;
-use crate::witness::{Closed, EgressEvent, Opened, RequestLine, Unrecorded, Way};
+use crate::witness::{Closed, EgressEvent, Opened, RequestLine, Seen, Unrecorded, Way};
 
 /// What is about to happen.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) host: &'a HostName,
     pub(crate) port: u16,
     pub(crate) address: SocketAddr,
+    pub(crate) seen: Seen,
     pub(crate) request: Option<RequestLine>,
     pub(crate) credential: Option<String>,
 }
@@ -62,6 +63,7 @@ impl Exchange {
             host: plan.host.to_string(),
             port: plan.port,
             address: plan.address,
+            seen: plan.seen,
             request: plan.request,
             credential: plan.credential,
         }))?;

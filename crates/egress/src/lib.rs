@@ -29,6 +29,6 @@ pub use layout::{DoorRole, DoorSocket, INDEX_PORT, Layout, PROXY_PORT};
 pub use resolver::{Resolver, Resolving, SystemResolver};
 pub use rules::Rules;
 pub use tls::Interception;
-pub use witness::{Closed, EgressEvent, Opened, Refused, RequestLine, Unrecorded, Way, Witness};
+pub use witness::{Closed, EgressEvent, Opened, Refused, RequestLine, Seen, Unrecorded, Way, Witness};
 pub mod packages;
 pub mod registry;

@@ -20,7 +20,7 @@ use crate::relay;
 use crate::request;
 use crate::rules::{Look, Place, no_rule};
 use crate::tls::{self, Hello};
-use crate::witness::Way;
+use crate::witness::{Seen, Way};
 
 /// How long a client may take to send its first bytes.
 const FIRST_BYTES: Duration = Duration::from_secs(20);
@@ -71,6 +71,7 @@ async fn prepare_quietly(shared: &Arc<Shared>, target: &Target) -> Result<Ready,
         host: &target.host,
         port: target.port,
         address,
+        seen: if look == Look::Opaque { Seen::Nothing } else { Seen::Name },
         request: None,
         credential: None,
     };

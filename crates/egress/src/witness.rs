@@ -30,6 +30,27 @@ impl fmt::Display for Way {
     }
 }
 
+/// How much of what crosses is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing: the bytes are opaque.
+    Nothing,
+    /// The name that TLS is for; what is inside it is not seen, and no rule about it can be held.
+    Name,
+    /// Every request and reply.
+    Requests,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Name => "name",
+            Self::Requests => "requests",
+        })
+    }
+}
+
 /// The first line of a request that somebody read. The query is not part of it: it is content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLine {
@@ -54,7 +75,9 @@ pub struct Opened {
     pub port: u16,
     /// The address, resolved once and checked.
     pub address: SocketAddr,
-    /// What was asked, where somebody reads it. Inside TLS that is not intercepted nobody does.
+    /// How much of it is looked at.
+    pub seen: Seen,
+    /// What was asked, where somebody reads it.
     pub request: Option<RequestLine>,
     /// The credential that was put in.
     pub credential: Option<String>,

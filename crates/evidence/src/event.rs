@@ -293,6 +293,8 @@ pub struct ExchangeRecord {
     pub port: u16,
     /// The address, resolved once and checked.
     pub address: String,
+    /// How much of it is looked at: `nothing`, the `name` that TLS is for and nothing inside it, or `requests`.
+    pub seen: String,
     /// The method and path, where somebody reads them; never the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::capabilities::{PackageMode, choice};
 use crate::lattice::Set;
 use crate::limits::{largest, scaled};
-use crate::package_rule::{Ecosystem, PackageName, PackageRule, PackageVersion};
+use crate::package_name::{Ecosystem, PackageName, PackageVersion};
+use crate::package_rule::PackageRule;
 
 choice!(
     /// Whether Python packages may be built from source.

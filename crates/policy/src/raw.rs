@@ -142,7 +142,8 @@ pub(crate) struct RawPackages {
     pub(crate) node: Option<PackageMode>,
     /// For Rust.
     pub(crate) rust: Option<PackageMode>,
-    /// For `allowlist`: `LANGUAGE:NAME` and comparisons of versions, such as `python:requests>=2.31,<3`; an empty list allows nothing.
+    /// For `allowlist`: `LANGUAGE:NAME` and comparisons of versions, such as `python:requests>=2.31,<3`. What a listed package needs must be
+    /// listed too. An empty list allows nothing.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<Text>>,
     /// How long a version must have been out, such as `72h`; `locked` does not ask.

@@ -3,9 +3,10 @@
 //! INVARIANT (verified): a file is found only if its bytes have the hashes that were asked for, so whoever alters a kept file makes it be
 //! fetched anew. A file arrives by renaming a draft that was checked whole. Folders are the operator's alone, and no sandbox sees them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -54,6 +55,13 @@ impl Drop for Draft {
 pub(crate) struct Verified {
     pub(crate) file: File,
     pub(crate) digests: Digests,
+}
+
+/// One kept file with all of its names.
+#[derive(Default)]
+struct Kept {
+    bytes: u64,
+    paths: Vec<PathBuf>,
 }
 
 /// What stands before a kept page.
@@ -126,8 +134,34 @@ impl Cache {
             remove(&path)?;
             return Ok(None);
         }
+        // Room is made by what was used least lately.
+        file.set_modified(SystemTime::now())?;
         file.rewind()?;
         Ok(Some(Verified { file, digests }))
+    }
+
+    /// Removes what was used least lately, until the rest is not more than this. A file that is being served stays whole for who has it open.
+    pub(crate) fn make_room(&self, most_bytes: u64) -> io::Result<()> {
+        let mut kept = BTreeMap::<(SystemTime, u64), Kept>::new();
+        for folder in ["files", "pages"] {
+            for entry in fs::read_dir(self.folder.join(folder))? {
+                let path = entry?.path();
+                // Another run may have removed it already.
+                let Ok(metadata) = path.symlink_metadata() else { continue };
+                let one = kept.entry((metadata.modified()?, metadata.ino())).or_default();
+                one.bytes = metadata.len();
+                one.paths.push(path);
+            }
+        }
+        let mut bytes: u64 = kept.values().map(|one| one.bytes).sum();
+        for oldest in kept.into_values() {
+            if bytes <= most_bytes {
+                break;
+            }
+            oldest.paths.iter().try_for_each(|path| remove(path))?;
+            bytes = bytes.saturating_sub(oldest.bytes);
+        }
+        Ok(())
     }
 
     fn page_path(&self, key: &str) -> PathBuf {

@@ -59,7 +59,7 @@ impl Index {
     pub(crate) async fn file(self: &Arc<Self>, wanted: Wanted) -> Result<Answer, Denied> {
         match self.verified(&wanted).await {
             Ok((verified, is_from_cache)) => {
-                self.tell(PackageEvent {
+                self.tell_served(PackageEvent {
                     sha256: Some(verified.digests.of_algorithm(Algorithm::Sha256).digits().to_owned()),
                     is_from_cache,
                     bytes: verified.digests.bytes(),
@@ -107,6 +107,7 @@ impl Index {
         let permit = self.fetches.acquire().await.map_err(|_| Denied::Storage)?;
         let (draft, digests) = client.file(&wanted.url, draft).await.map_err(|error| fetch_denied(wanted, &error))?;
         drop(permit);
+        self.spend_bytes(digests.bytes(), &wanted.file)?;
         let (index, wanted) = (Arc::clone(self), wanted.clone());
         blocking(move || {
             if !digests.has_all(&wanted.hashes) {
@@ -115,7 +116,8 @@ impl Index {
             index.check_pin(&wanted, &digests)?;
             let file = draft.reader().map_err(|_| Denied::Storage)?;
             index.look_into(&wanted, &file)?;
-            index.cache.admit(&draft, wanted.format, &digests).map_err(|_| Denied::Storage)
+            index.cache.admit(&draft, wanted.format, &digests).map_err(|_| Denied::Storage)?;
+            index.make_room_once()
         })
         .await
     }

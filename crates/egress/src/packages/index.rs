@@ -1,11 +1,12 @@
 //! The index that the clients inside ask: which path is which package's, who answers for it, and what is kept of what upstreams say.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, Request, header};
@@ -14,19 +15,19 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use reqwest::Url;
-use ringfence_policy::{Ecosystem, PackageName, PackageVersion, Packages};
+use ringfence_policy::{Ecosystem, PackageName, Packages};
 use time::OffsetDateTime;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Denied};
 use super::cache::Cache;
-use super::client::{Client, ClientError, FetchError, Page};
+use super::client::{Client, FetchError, Page};
 use super::limits::IndexLimits;
 use super::pins::Pins;
 use super::rules::{Refusal, Rule, Rules};
 use super::upstreams::{UpstreamError, Upstreams};
-use super::witness::{PackageDecision, PackageEvent, PackageWitness};
+use super::witness::PackageWitness;
 
 /// How long a client may take to say what it wants.
 const HEADERS: Duration = Duration::from_secs(60);
@@ -69,14 +70,6 @@ pub enum IndexError {
         #[source]
         source: io::Error,
     },
-    /// The client for an upstream.
-    #[error("the index of {ecosystem} packages cannot be asked: {why}")]
-    Client {
-        /// Whose packages.
-        ecosystem: Ecosystem,
-        /// Why not.
-        why: String,
-    },
 }
 
 /// The one index that a sandbox sees.
@@ -87,10 +80,16 @@ pub struct Index {
     pub(crate) limits: IndexLimits,
     pub(crate) base_url: String,
     pub(crate) fetches: Semaphore,
-    clients: BTreeMap<Ecosystem, Result<Client, UpstreamError>>,
+    pub(crate) witness: Arc<dyn PackageWitness>,
+    pub(crate) served: Mutex<BTreeSet<String>>,
+    pub(crate) refused: Mutex<BTreeSet<String>>,
+    upstreams: Upstreams,
+    /// Made when first needed, in the order of `Ecosystem::ALL`: most runs install nothing, and reading certificates takes time.
+    clients: [OnceLock<Option<Client>>; 3],
     connections: Semaphore,
-    witness: Arc<dyn PackageWitness>,
-    told: Mutex<BTreeSet<String>>,
+    fetched_bytes: AtomicU64,
+    questions: AtomicU64,
+    has_made_room: AtomicBool,
     clock: fn() -> SystemTime,
 }
 
@@ -104,15 +103,9 @@ impl Index {
     /// Makes an index. Upstreams are asked only once somebody inside asks.
     pub fn new(setup: IndexSetup) -> Result<Self, IndexError> {
         let cache = Cache::open(&setup.cache).map_err(|source| IndexError::Cache { path: setup.cache.clone(), source })?;
-        let client = |ecosystem| match setup.upstreams.of(ecosystem) {
-            Err(error) => Ok((ecosystem, Err(error.clone()))),
-            Ok(upstream) => match Client::new(upstream.clone(), setup.limits) {
-                Ok(client) => Ok((ecosystem, Ok(client))),
-                Err(error) => Err(IndexError::Client { ecosystem, why: client_error(&error) }),
-            },
-        };
         Ok(Self {
-            clients: Ecosystem::ALL.into_iter().map(client).collect::<Result<_, _>>()?,
+            upstreams: setup.upstreams,
+            clients: Default::default(),
             cache,
             packages: setup.packages,
             pins: setup.pins,
@@ -121,7 +114,11 @@ impl Index {
             fetches: Semaphore::new(setup.limits.fetches),
             connections: Semaphore::new(setup.limits.connections),
             witness: setup.witness,
-            told: Mutex::new(BTreeSet::new()),
+            fetched_bytes: AtomicU64::new(0),
+            questions: AtomicU64::new(0),
+            has_made_room: AtomicBool::new(false),
+            served: Mutex::default(),
+            refused: Mutex::default(),
             clock: setup.clock,
         })
     }
@@ -166,11 +163,16 @@ impl Index {
 
     /// Who asks upstream.
     pub(crate) fn client(&self, ecosystem: Ecosystem) -> Result<&Client, Denied> {
-        match self.clients.get(&ecosystem) {
-            Some(Ok(client)) => Ok(client),
-            Some(Err(error)) => Err(Denied::Upstream { ecosystem, why: format!("{error}; {}", error.hint()) }),
-            None => Err(Denied::Upstream { ecosystem, why: "nobody asks it".to_owned() }),
-        }
+        let denied = |why: String| Denied::Upstream { ecosystem, why };
+        let upstream = self.upstreams.of(ecosystem).map_err(|error| denied(told_inside(error)))?;
+        let [python, node, rust] = &self.clients;
+        let client = match ecosystem {
+            Ecosystem::Python => python,
+            Ecosystem::Node => node,
+            Ecosystem::Rust => rust,
+        };
+        let client = client.get_or_init(|| Client::new(upstream.clone(), self.limits).ok());
+        client.as_ref().ok_or_else(|| denied("the certificates that the operator's client names cannot be used".to_owned()))
     }
 
     /// What upstream says at this address: what it said lately, what it says now, or what it last said if it cannot be asked.
@@ -187,8 +189,10 @@ impl Index {
             kept => kept.map(|(page, _)| page),
         };
         let _permit = self.fetches.acquire().await.map_err(|_| Denied::Storage)?;
+        self.spend(&self.questions, 1, self.limits.questions, "this question")?;
         match client.page(url, accept).await {
             Ok(page) => {
+                self.spend_bytes(page.body.len() as u64, "this answer")?;
                 let index = Arc::clone(self);
                 // A page that cannot be kept is asked for again; nothing else follows.
                 blocking(move || {
@@ -202,43 +206,24 @@ impl Index {
         }
     }
 
-    /// Records an event, each once. What cannot be recorded must not happen.
-    pub(crate) async fn tell(&self, event: PackageEvent) -> Result<(), Denied> {
-        let key = format!("{event:?}");
-        {
-            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.contains(&key) {
-                return Ok(());
-            }
-            if told.len() >= self.limits.events {
-                return Err(Refusal::new(event.file, "is one file too many for one run", Rule::Bounds).into());
-            }
+    /// What is kept is counted once a run, and only by a run that adds to it: the folder may hold very many files.
+    pub(crate) fn make_room_once(&self) -> Result<(), Denied> {
+        match self.has_made_room.swap(true, Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.cache.make_room(self.limits.cache_bytes).map_err(|_| Denied::Storage),
         }
-        let witness = Arc::clone(&self.witness);
-        blocking(move || witness.tell(event).map_err(|_| Denied::Unrecorded)).await?;
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
-        Ok(())
     }
 
-    /// Records a refusal. It stands whether or not it can be recorded.
-    pub(crate) async fn tell_refused(&self, event: PackageEvent) {
-        drop(self.tell(event).await);
+    /// Counts what was fetched against what one run may have.
+    pub(crate) fn spend_bytes(&self, bytes: u64, what: &str) -> Result<(), Denied> {
+        self.spend(&self.fetched_bytes, bytes, self.limits.run_bytes, what)
     }
 
-    /// Records a refusal of a name or a version.
-    pub(crate) async fn tell_left_out(&self, ecosystem: Ecosystem, name: &PackageName, version: Option<&PackageVersion>, rule: Rule) {
-        self.tell_refused(PackageEvent {
-            ecosystem,
-            name: name.to_string(),
-            version: version.map(PackageVersion::to_string).unwrap_or_default(),
-            file: String::new(),
-            decision: PackageDecision::Refused { rule },
-            sha256: None,
-            source: None,
-            is_from_cache: false,
-            bytes: 0,
-        })
-        .await;
+    fn spend(&self, spent: &AtomicU64, more: u64, most: u64, what: &str) -> Result<(), Denied> {
+        match spent.fetch_add(more, Ordering::Relaxed) + more <= most {
+            true => Ok(()),
+            false => Err(Refusal::new(what, "is more than one run may ask of an index", Rule::Bounds).into()),
+        }
     }
 
     /// Decides on a name as it was asked for.
@@ -254,9 +239,12 @@ impl Index {
     }
 }
 
-fn client_error(error: &ClientError) -> String {
-    let cause = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    format!("{error}{cause}")
+/// Where the operator's files are is no business of those inside.
+fn told_inside(error: &UpstreamError) -> String {
+    match error {
+        UpstreamError::Unnamed { .. } | UpstreamError::Unusable { .. } => format!("{error}; {}", error.hint()),
+        UpstreamError::Settings { client, .. } => format!("the settings of {client} on the host cannot be read"),
+    }
 }
 
 /// Work that waits for a disk or computes for long has a thread of its own.

@@ -21,14 +21,22 @@ pub struct IndexLimits {
     pub archive_entries: u64,
     /// Of all entries of one archive, unpacked.
     pub archive_bytes: u64,
+    /// Of all that is kept between runs.
+    pub cache_bytes: u64,
     /// How long what an index said of a package counts as news.
     pub fresh: Duration,
     /// Connections from inside at once.
     pub connections: usize,
     /// Requests to an index at once.
     pub fetches: usize,
-    /// Refusals that are told, and files that are served, each once.
-    pub events: usize,
+    /// Of everything that is fetched for one run.
+    pub run_bytes: u64,
+    /// Questions about packages that are asked outside for one run. (Each is a name that somebody inside chose.)
+    pub questions: u64,
+    /// Different files that are served to one run.
+    pub files: usize,
+    /// Different refusals that are told of one run; what is refused after that is refused in silence.
+    pub refusals: usize,
 }
 
 impl Default for IndexLimits {
@@ -42,10 +50,14 @@ impl Default for IndexLimits {
             file_bytes: 1 << 30,
             archive_entries: 100_000,
             archive_bytes: 4 << 30,
+            cache_bytes: 64 << 30,
             fresh: Duration::from_secs(10 * 60),
             connections: 64,
             fetches: 8,
-            events: 20_000,
+            run_bytes: 16 << 30,
+            questions: 10_000,
+            files: 20_000,
+            refusals: 1000,
         }
     }
 }

@@ -20,6 +20,7 @@ mod rules;
 mod rust;
 mod secret;
 mod settings;
+mod telling;
 mod upstreams;
 mod witness;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use ringfence_policy::{Ecosystem, PackageMode, PackageName, PackageVersion};
+use ringfence_policy::{Ecosystem, PackageName, PackageVersion};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -91,7 +91,9 @@ impl Index {
             index.node_judged(name, whole.ok_or_else(unreadable)?)
         })
         .await?;
-        self.tell_refused_versions(&document).await;
+        let left_out = document.versions.iter().filter_map(|judged| Some((&judged.version, judged.verdict.as_ref().err()?)));
+        let is_nothing_left = document.versions.iter().all(|judged| judged.verdict.is_err());
+        self.tell_left_out_of(Ecosystem::Node, &document.name, left_out, is_nothing_left).await;
         Ok(document)
     }
 
@@ -114,19 +116,6 @@ impl Index {
         Ok(Document { name, whole, versions })
     }
 
-    /// What is in no lock file was never asked for, so long as something is.
-    async fn tell_refused_versions(&self, document: &Document) {
-        let has_any = document.versions.iter().any(|judged| judged.verdict.is_ok());
-        if self.packages.mode(Ecosystem::Node) == PackageMode::Locked && has_any {
-            return;
-        }
-        for judged in &document.versions {
-            if let Err(refusal) = &judged.verdict {
-                self.tell_left_out(Ecosystem::Node, &document.name, Some(&judged.version), refusal.rule).await;
-            }
-        }
-    }
-
     async fn node_page(self: &Arc<Self>, name: &str, accept: &str) -> Result<Answer, Denied> {
         let document = self.node_document(name).await?;
         let (base, is_abbreviated) = (self.base_url.clone(), accept.contains(ABBREVIATED));
@@ -141,7 +130,9 @@ impl Index {
         let document = self.node_document(name).await?;
         let absent = || Denied::Absent(file.to_owned());
         let wanted = document.versions.iter().find(|judged| file_name(&document.name, &judged.text) == file).ok_or_else(absent)?;
-        wanted.verdict.clone()?;
+        if let Err(refusal) = &wanted.verdict {
+            return Err(self.refuse_version(Ecosystem::Node, &document.name, &wanted.version, refusal.clone()).await);
+        }
         let base = &self.client(Ecosystem::Node)?.upstream.url;
         let url = wanted.manifest["dist"]["tarball"].as_str().and_then(|text| base.join(text).ok()).ok_or_else(absent)?;
         self.file(Wanted {

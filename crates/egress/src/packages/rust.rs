@@ -87,12 +87,9 @@ impl Index {
             Some(Judged { line: line.to_owned(), told, verdict, version, hashes })
         };
         let judged: Vec<Judged> = String::from_utf8_lossy(&said.body).lines().filter_map(judge).collect();
-        let is_locked = self.packages.rust == ringfence_policy::PackageMode::Locked;
-        for left_out in judged.iter().filter(|_| !is_locked || judged.iter().all(|judged| judged.verdict.is_err())) {
-            if let Err(refusal) = &left_out.verdict {
-                self.tell_left_out(Ecosystem::Rust, canonical, Some(&left_out.version), refusal.rule).await;
-            }
-        }
+        let left_out = judged.iter().filter_map(|judged| Some((&judged.version, judged.verdict.as_ref().err()?)));
+        let is_nothing_left = judged.iter().all(|judged| judged.verdict.is_err());
+        self.tell_left_out_of(Ecosystem::Rust, canonical, left_out, is_nothing_left).await;
         Ok(judged)
     }
 
@@ -102,7 +99,9 @@ impl Index {
         let absent = || Denied::Absent(file.clone());
         let judged = self.rust_judged(&canonical, name).await?;
         let wanted = judged.into_iter().find(|judged| judged.told.vers == version).ok_or_else(absent)?;
-        wanted.verdict?;
+        if let Err(refusal) = wanted.verdict {
+            return Err(self.refuse_version(Ecosystem::Rust, &canonical, &wanted.version, refusal).await);
+        }
         let url = self.rust_download(&wanted.told).await?.ok_or_else(absent)?;
         self.file(Wanted {
             ecosystem: Ecosystem::Rust,

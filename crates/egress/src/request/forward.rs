@@ -28,7 +28,7 @@ use crate::request::scrub::Scrubber;
 pub(crate) use crate::request::switched::Switched;
 use crate::request::target::host_value;
 use crate::rules::{Asked, Place};
-use crate::witness::{RequestLine, Way};
+use crate::witness::{RequestLine, Seen, Way};
 
 /// How long a host may take to begin its reply.
 const REPLY: Duration = Duration::from_secs(120);
@@ -126,7 +126,6 @@ impl Forwarder {
 
     /// The rule, and the request as it goes on.
     fn decide(&self, place: Place, request: &mut Request<Incoming>) -> Result<Decided, String> {
-        headers::check_framing(request.headers())?;
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         let asked = Asked { method: &method, path: &path };
         let rule = self.shared.rules.decide(&place, &asked)?.to_string();
@@ -167,6 +166,7 @@ impl Forwarder {
                 host: &place.host,
                 port: place.port,
                 address,
+                seen: Seen::Requests,
                 request: Some(line.clone()),
                 credential: decided.credential.clone(),
             };

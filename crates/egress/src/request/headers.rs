@@ -30,15 +30,6 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Two ways to say where a request ends are one too many.
-pub(crate) fn check_framing(headers: &HeaderMap) -> Result<(), String> {
-    let lengths = headers.get_all(CONTENT_LENGTH).iter().count();
-    match lengths > 1 || (lengths == 1 && headers.contains_key(TRANSFER_ENCODING)) {
-        true => Err("the request says twice where it ends".to_owned()),
-        false => Ok(()),
-    }
-}
-
 /// True if a WebSocket is asked for (RFC 6455).
 pub(crate) fn is_websocket(method: &Method, headers: &HeaderMap) -> bool {
     let says = |name: HeaderName, word: &str| {

@@ -77,6 +77,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(shared: Arc<Shared>, mo
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
+        .half_close(true)
         .serve_connection(TokioIo::new(stream), service_fn(move |request| Box::pin(answer(answering.clone(), request))));
     // The connection is taken back afterwards, whatever it becomes.
     let served = std::future::poll_fn(|context| connection.poll_without_shutdown(context)).await;

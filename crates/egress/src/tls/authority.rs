@@ -10,8 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 use ringfence_policy::HostName;
-use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -50,6 +50,11 @@ impl Interception {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key).map_err(other)?.pem();
         Ok(Self { issuer: Issuer::new(params, key), certificate, configs: Mutex::default(), upstream: Upstream::new()? })
+    }
+
+    /// The same, trusting some authorities outside in place of those that this machine trusts.
+    pub fn trusting(self, authorities: RootCertStore) -> io::Result<Self> {
+        Ok(Self { upstream: Upstream::trusting(authorities)?, ..self })
     }
 
     /// Its certificate in PEM, for programs inside to trust.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_policy::HostName;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::ConfigVerifierExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -31,9 +31,18 @@ impl Upstream {
     pub(crate) fn new() -> io::Result<Self> {
         // The process may have one already.
         rustls::crypto::ring::default_provider().install_default().unwrap_or_default();
-        let mut config = ClientConfig::with_platform_verifier().map_err(io::Error::other)?;
+        Ok(Self::with(ClientConfig::with_platform_verifier().map_err(io::Error::other)?))
+    }
+
+    pub(crate) fn trusting(authorities: RootCertStore) -> io::Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(io::Error::other)?;
+        Ok(Self::with(config.with_root_certificates(authorities).with_no_client_auth()))
+    }
+
+    fn with(mut config: ClientConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(TlsConnector::from(Arc::new(config))))
+        Self(TlsConnector::from(Arc::new(config)))
     }
 
     pub(crate) async fn connect(&self, host: &HostName, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {

@@ -81,18 +81,17 @@ fn a_profile_that_cannot_run_is_refused() {
     for place in Place::each() {
         for (profile, why) in [
             ("no-code", "no execution surface"),
-            ("web-research", "needs network destinations"),
-            ("scratch", "needs package installs"),
+            ("scratch", "asks for `open` package installs"),
             ("governed-ops", "needs governed tools"),
             ("high-assurance", "needs tier `gvisor`"),
             ("no-such-profile", "there is no profile"),
         ] {
             let outcome = place.ringfence(&["audit", "--profile", profile]);
             assert!(outcome.status == 125 && outcome.stderr.contains(why) && outcome.stdout.is_empty(), "{outcome:?}");
-            let names_others = outcome.stderr.contains("these run here: data-analysis, base");
+            let names_others = outcome.stderr.contains("these run here: data-analysis, code-change, web-research");
             assert!(names_others || profile == "no-such-profile", "{outcome:?}");
         }
-        assert_eq!(std::fs::read_dir(place.home().join("runs")).unwrap().count(), 5);
+        assert_eq!(std::fs::read_dir(place.home().join("runs")).unwrap().count(), 4);
     }
 }
 

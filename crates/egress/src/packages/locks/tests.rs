@@ -107,3 +107,48 @@ fn what_is_no_lock_or_too_large_is_refused() {
     assert!(refused("poetry.lock", "").1.contains("no lock file"));
     assert!(refused("requirements.txt", &"#".repeat(MOST_BYTES + 1)).1.contains("32 MiB"));
 }
+
+proptest::proptest! {
+    /// A lock file is a project's, and so a stranger's.
+    #[test]
+    fn any_text_is_read_or_refused(
+        pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24),
+        file in proptest::sample::select(&["requirements.txt", "uv.lock", "package-lock.json", "Cargo.lock"][..]),
+    ) {
+        drop(parse_lock(file, &pieces.concat()));
+    }
+}
+
+const PIECES: &[&str] = &[
+    "idna",
+    "==",
+    "3.7",
+    " ",
+    "\n",
+    "\\\n",
+    "#",
+    "--hash=",
+    "sha256:",
+    A,
+    ";",
+    "@",
+    "[",
+    "]",
+    "[[package]]\n",
+    "name = \"x\"\n",
+    "version = \"1.0\"\n",
+    "source = { registry = \"u\" }\n",
+    "source = \"registry+u\"\n",
+    "checksum = \"",
+    "\"",
+    "{",
+    "}",
+    "\"packages\":",
+    "\"lockfileVersion\":3",
+    ",",
+    "\"node_modules/x\":{}",
+    "ä",
+    "\0",
+    "-r",
+    "\r",
+];

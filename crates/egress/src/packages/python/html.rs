@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 
 use super::page::{Beside, Flag, Told};
 
-/// Reads every link.
+/// Reads every link. One pass: a page may be as large as its limit.
 pub(super) fn parse(text: &str) -> Vec<Told> {
     let mut told = Vec::new();
     let mut rest = text;
-    while let Some(start) = rest.find("<a ").or_else(|| rest.find("<A ")) {
-        rest = &rest[start + 3..];
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let is_link = rest.starts_with(['a', 'A']) && rest[1..].starts_with(char::is_whitespace);
+        if !is_link {
+            continue;
+        }
         let Some(end) = tag_end(rest) else { break };
         let (tag, after) = rest.split_at(end);
         let label = after[1..].split('<').next().unwrap_or_default();
-        told.extend(link(&attributes(tag), label));
+        told.extend(link(&attributes(&tag[1..]), label));
         rest = after;
     }
     told
@@ -92,4 +96,14 @@ mod tests {
         assert!(matches!(&told[0].core_metadata, Some(Beside::Hashes(hashes)) if hashes["sha256"] == "cd"));
         assert_eq!(told[1].url, "y.zip");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_page(pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..32)) {
+            drop(parse(&pieces.concat()));
+        }
+    }
+
+    const PIECES: &[&str] =
+        &["<a", "<A", " ", "href=", "\"", "'", ">", "</a>", "x-1.0.zip", "#", "sha256=", "=", "/", "&amp;", "data-yanked", "ä", "<"];
 }

@@ -9,14 +9,15 @@ mod render;
 
 use std::sync::Arc;
 
-use ringfence_policy::{Ecosystem, PackageMode, PackageName, PackageVersion};
+use ringfence_policy::{Ecosystem, PackageName, PackageVersion};
 
 use self::page::PythonFile;
 use super::answer::{self, Answer, Denied};
 use super::archive::Format;
+use super::client::Page;
 use super::digest::Digests;
 use super::file::Wanted;
-use super::index::Index;
+use super::index::{Index, blocking};
 use super::rules::{Candidate, Refusal, Rule};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1";
@@ -43,7 +44,11 @@ impl Index {
                 Err(denied @ (Denied::Refused(_) | Denied::Upstream { .. })) if is_explained => render::explained(name, &denied, accept),
                 Err(denied) => denied.answer(),
             },
-            ["files", name, file] => self.python_file(name, file).await.unwrap_or_else(|denied| denied.answer_once()),
+            ["files", name, file] => match self.python_file(name, file).await {
+                Ok(answer) => answer,
+                Err(denied) if is_explained => denied.answer_once(),
+                Err(denied) => denied.answer(),
+            },
             _ => Denied::Absent("such path".to_owned()).answer(),
         }
     }
@@ -53,29 +58,29 @@ impl Index {
         let client = self.client(Ecosystem::Python)?;
         let url = client.upstream.url.join(&format!("{name}/")).map_err(|_| Denied::Absent(name.to_string()))?;
         let said = self.page(Ecosystem::Python, &url, ACCEPT).await?;
-        let files = page::parse(&name, &said)
-            .ok_or_else(|| Denied::Upstream { ecosystem: Ecosystem::Python, why: "its answer is no list of files".to_owned() })?;
+        let index = Arc::clone(self);
+        let offer = blocking(move || index.python_judged(name, &said)).await?;
+        self.tell_hidden(&offer).await;
+        Ok(offer)
+    }
+
+    fn python_judged(&self, name: PackageName, said: &Page) -> Result<Offer, Denied> {
+        let unreadable = || Denied::Upstream { ecosystem: Ecosystem::Python, why: "its answer is no list of files".to_owned() };
+        let files = page::parse(&name, said).ok_or_else(unreadable)?;
         let rules = self.rules(Ecosystem::Python);
         let judged = files.into_iter().map(|file| {
             let verdict = rules.file(&file.candidate(&name));
             (file, verdict)
         });
-        let offer = Offer { files: judged.collect(), name };
-        self.tell_hidden(&offer).await;
-        Ok(offer)
+        Ok(Offer { files: judged.collect(), name })
     }
 
-    /// Of a version that is hidden whole, the record says why. (What is in no lock file was never asked for.)
+    /// A version is left out if none of its files is had.
     async fn tell_hidden(&self, offer: &Offer) {
-        if self.packages.mode(Ecosystem::Python) == PackageMode::Locked && offer.nothing().is_none() {
-            return;
-        }
         let has_any = |version: &PackageVersion| offer.files.iter().any(|(file, verdict)| file.version == *version && verdict.is_ok());
-        for (file, verdict) in &offer.files {
-            if let Some(refusal) = verdict.as_ref().err().filter(|_| !has_any(&file.version)) {
-                self.tell_left_out(Ecosystem::Python, &offer.name, Some(&file.version), refusal.rule).await;
-            }
-        }
+        let refused = offer.files.iter().filter_map(|(file, verdict)| Some((&file.version, verdict.as_ref().err()?)));
+        let left_out = refused.filter(|(version, _)| !has_any(version));
+        self.tell_left_out_of(Ecosystem::Python, &offer.name, left_out, offer.nothing().is_some()).await;
     }
 
     async fn python_file(self: &Arc<Self>, name: &str, file_name: &str) -> Result<Answer, Denied> {
@@ -86,7 +91,9 @@ impl Index {
         let (file_name, is_metadata) = file_name.strip_suffix(".metadata").map_or((file_name, false), |file| (file, true));
         let found = offer.files.into_iter().find(|(file, _)| file.file_name == file_name);
         let (file, verdict) = found.ok_or_else(|| Denied::Absent(file_name.to_owned()))?;
-        verdict?;
+        if let Err(refusal) = verdict {
+            return Err(self.refuse_version(Ecosystem::Python, &offer.name, &file.version, refusal).await);
+        }
         match is_metadata {
             true => self.python_metadata(&file).await,
             false => self.file(file.wanted(offer.name)).await,
