@@ -6,6 +6,7 @@ mod large;
 mod layouts;
 mod links;
 mod over;
+mod property;
 mod store;
 mod support;
 mod whiteouts;
