@@ -26,7 +26,7 @@ enum ImageCommand {
         after_help = "Example:\n  ringfence image import tools.tar --name tools:1\n  ringfence image import oci://registry.example.com/team/tools:1\n\nPrints the digest. Name the image in a profile: `image = \"tools:1\"`, or exactly: `image = \"tools:1@sha256:…\"`."
     )]
     Import {
-        /// Folder; archive in plain, gzip or zstd form; or oci://HOST[:PORT]/NAME[:TAG or @DIGEST]
+        /// Folder; archive in plain, gzip or zstd form; or `oci://HOST[:PORT]/NAME[:TAG or @DIGEST]`
         #[arg(value_name = "PATH or oci://…")]
         source: String,
         /// Name that stands for it from now on [default: from a registry, its own]
