@@ -153,16 +153,20 @@ impl Draft {
         let image = spec.image;
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
-        match spec.doors.files.is_empty() {
-            true => self.union("root", &["skeleton", "empty"], true),
-            false => {
-                self.given(&spec.doors.files);
-                self.union("root", &["given", "skeleton"], true);
-            }
+        let above: Vec<String> = (0..image.layers.len()).map(|number| format!("above-{number}")).collect();
+        image.layers.iter().zip(&above).for_each(|(layer, at)| self.tree(layer.path.clone(), None, at));
+        let given = (!spec.doors.files.is_empty()).then_some("given");
+        if given.is_some() {
+            self.given(&spec.doors.files);
         }
+        let layers: Vec<&str> = given.into_iter().chain(above.iter().map(String::as_str)).chain(["skeleton", "empty"]).collect();
+        self.union("root", &layers, true);
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
-            self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"], true);
+            let having = image.layers.iter().zip(&above).filter(|(layer, _)| layer.folders.contains(name));
+            let mut layers: Vec<String> = having.map(|(_, at)| format!("{at}/{name}")).collect();
+            layers.extend([format!("image-{name}"), "empty".into()]);
+            self.union(&format!("root/{name}"), &layers.iter().map(String::as_str).collect::<Vec<_>>(), true);
         }
     }
 

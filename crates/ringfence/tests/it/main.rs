@@ -23,6 +23,7 @@ mod limits;
 mod network;
 mod project;
 mod race;
+mod recipe;
 mod registry;
 mod storage;
 mod support;
