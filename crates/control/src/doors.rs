@@ -19,8 +19,8 @@ use crate::packages::{LockFile, PackagesAhead};
 use crate::recording::Recording;
 use crate::request::RunRequest;
 
-/// Threads that serve the ways out of one run.
-const THREADS: usize = 2;
+/// Threads that serve the ways out of one run: more of them wake each other more than they help.
+const THREADS: usize = 1;
 /// How long the last of them may take to end: one can hang in the host's resolver.
 const LAST: Duration = Duration::from_secs(2);
 /// Where programs inside find whom to trust.

@@ -79,7 +79,7 @@ fn ours(hosts: &[SocketAddr]) -> Peer {
         resolver: Arc::new(SystemResolver),
         interception: None,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let broker = Broker::open(runtime.handle(), layout, sockets, terms, None).unwrap();
     Peer { name: "ringfence", address, _kept: Kept::Ours { _runtime: runtime, _broker: broker } }
 }
