@@ -432,7 +432,7 @@ impl Capabilities {
             Field::Network => self.reachable().to_string(),
             Field::Wildcards => self.wildcards.to_string(),
             Field::Private => match &self.private {
-                Set::All => "none".to_owned(),
+                Set::All => "as the ceiling excepts".to_owned(),
                 listed @ Set::Only(_) => listed.to_string(),
             },
             Field::Credentials => self.credentials.to_string(),

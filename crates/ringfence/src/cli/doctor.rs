@@ -1,7 +1,12 @@
 //! `ringfence doctor`: what this host can enforce, what is missing, how to get it.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use clap::Args;
+use ringfence_egress::packages::{Operator, Upstreams};
 use ringfence_isolation::{Finding, Host, examine};
+use ringfence_policy::{Ecosystem, REFUSED_RANGES};
 
 use super::Context;
 use super::out::{self, Failure};
@@ -22,6 +27,7 @@ pub(crate) fn run(context: &Context, arguments: &DoctorArguments) -> Result<u8, 
     let mut findings = examine(&host);
     findings.push(home(context));
     findings.push(settings(context));
+    findings.push(indexes(context));
     let is_good = findings.iter().all(|f| f.is_good);
     if arguments.json {
         out::print_json(&findings)?;
@@ -30,6 +36,7 @@ pub(crate) fn run(context: &Context, arguments: &DoctorArguments) -> Result<u8, 
             vec![if f.is_good { "ok" } else { "MISSING" }.to_owned(), f.what.clone(), f.found.clone(), f.hint.clone().unwrap_or_default()]
         };
         out::print(&out::table(&["", "what", "found", "how to get it"], findings.iter().map(row).collect()))?;
+        out::print(&addresses())?;
     }
     Ok(u8::from(!is_good))
 }
@@ -45,6 +52,30 @@ fn home(context: &Context) -> Finding {
         },
         hint: opened.err().map(|_| "set RINGFENCE_HOME to a folder that you can write to".into()),
     }
+}
+
+/// Where packages would come from: what the operator's own clients say. A run without packages needs none.
+fn indexes(context: &Context) -> Finding {
+    let operator = Operator { environment: &context.config.environment, root: Path::new("/") };
+    let upstreams = Upstreams::read(&operator);
+    let word = |ecosystem: Ecosystem| format!("{ecosystem} {}", if upstreams.of(ecosystem).is_ok() { "named" } else { "not named" });
+    let hints: Vec<&str> = Ecosystem::ALL.iter().filter_map(|ecosystem| Some(upstreams.of(*ecosystem).err()?.hint())).collect();
+    Finding {
+        what: "package indexes".into(),
+        is_good: true,
+        found: Ecosystem::ALL.map(word).join(", "),
+        hint: (!hints.is_empty()).then(|| hints.join("; ")),
+    }
+}
+
+/// The list of addresses, a line for each reason.
+fn addresses() -> String {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (range, why) in REFUSED_RANGES {
+        by_reason.entry(why).or_default().push(range);
+    }
+    let lines: String = by_reason.iter().map(|(why, ranges)| format!("  {} ({why})\n", ranges.join(", "))).collect();
+    format!("\nNo name leads a run to these addresses, unless `private` under [ceiling.network] excepts them:\n{lines}")
 }
 
 fn settings(context: &Context) -> Finding {
