@@ -42,7 +42,8 @@ struct Ledger(std::sync::Mutex<std::fs::File>);
 
 impl Witness for Ledger {
     fn tell(&self, event: EgressEvent) -> Result<(), Unrecorded> {
-        writeln!(self.0.lock().unwrap(), "{event:?}").map_err(|error| Unrecorded(error.to_string()))
+        let line = format!("{event:?}\n");
+        self.0.lock().unwrap().write_all(line.as_bytes()).map_err(|error| Unrecorded(error.to_string()))
     }
 }
 
