@@ -153,24 +153,25 @@ impl Draft {
         let image = spec.image;
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
-        match spec.doors.files.is_empty() {
-            true => self.union("root", &["skeleton", "empty"], true),
-            false => {
-                self.given(&spec.doors.files);
-                self.union("root", &["given", "skeleton"], true);
-            }
-        }
+        let is_in_a_tree = |path: &str| image.trees.iter().any(|(name, _)| below(path, name).is_some());
+        let files = &spec.doors.files;
+        let own = files.iter().filter(|(path, _)| !is_in_a_tree(path)).map(|(path, text)| (path.trim_start_matches('/'), text.as_str()));
+        self.shown("root", "skeleton", "given", own.collect());
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
-            self.union(&format!("root/{name}"), &[&format!("image-{name}"), "empty"], true);
+            let own = files.iter().filter_map(|(path, text)| Some((below(path, name)?, text.as_str())));
+            self.shown(&format!("root/{name}"), &format!("image-{name}"), &format!("given-{name}"), own.collect());
         }
     }
 
-    /// A layer above the image with what programs need to find the ways out.
-    fn given(&mut self, files: &[(String, String)]) {
-        let relative = |(path, text): &(String, String)| (OsText::from(path.trim_start_matches('/').as_bytes()), text.clone());
-        let replaced = files.iter().map(relative).collect();
-        self.steps.push(Step::Veil { layer: "given".into(), below: "skeleton".into(), hidden: Vec::new(), replaced });
+    /// A part of the image; where programs need files to find the ways out, a layer with these is above it.
+    fn shown(&mut self, at: &str, part: &str, layer: &str, files: Vec<(&str, &str)>) {
+        if files.is_empty() {
+            return self.union(at, &[part, "empty"], true);
+        }
+        let replaced = files.into_iter().map(|(path, text)| (OsText::from(path.as_bytes()), text.to_owned())).collect();
+        self.steps.push(Step::Veil { layer: layer.into(), below: part.into(), hidden: Vec::new(), replaced });
+        self.union(at, &[layer, part], true);
     }
 
     /// One sized file system for all that the run can write.
@@ -270,6 +271,11 @@ impl Draft {
         self.steps.extend((1..).zip(&doors.addresses).map(address));
         self.steps.extend(doors.doors.iter().map(|door| Step::Door { door: *door }));
     }
+}
+
+/// What is left of an absolute path below a folder of `/`.
+fn below<'a>(path: &'a str, name: &str) -> Option<&'a str> {
+    path.strip_prefix('/')?.strip_prefix(name)?.strip_prefix('/')
 }
 
 /// Marks, replaced files and the folders above them.
@@ -376,6 +382,7 @@ fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
     rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
     let given = spec.doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1));
+    let given = given.filter(|name| spec.image.folders.iter().all(|folder| folder != name));
     let readable: BTreeSet<&str> = ["etc", "proc", "run"].into_iter().chain(given).collect();
     rules.extend(readable.into_iter().map(|name| rule(&format!("/{name}"), Access::Read)));
     rules.push(rule("/inputs", inputs));

@@ -66,11 +66,13 @@ impl Declared {
 /// Files that are laid over the image, and are the same in every run.
 pub(crate) fn files(plan: &Plan) -> Vec<(String, String)> {
     let laid = |step: &Step| match step {
-        Step::Veil { layer, replaced, .. } if layer == "given" => Some(replaced.clone()),
+        Step::Veil { layer, replaced, .. } => {
+            let folder = layer.strip_prefix("given")?.replacen('-', "/", 1);
+            Some(replaced.iter().map(move |(path, text)| (format!("{folder}/{}", path.escaped()), text.clone())).collect::<Vec<_>>())
+        }
         _ => None,
     };
-    let path = |(path, text): (ringfence_isolation::OsText, String)| (format!("/{}", path.escaped()), text);
-    plan.steps.iter().filter_map(laid).flatten().map(path).filter(|(path, _)| path != BUNDLE).collect()
+    plan.steps.iter().filter_map(laid).flatten().filter(|(path, _)| path != BUNDLE).collect()
 }
 
 fn addresses(plan: &Plan) -> Vec<(Ipv4Addr, u8)> {
