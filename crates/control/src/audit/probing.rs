@@ -174,4 +174,6 @@ struct Quiet;
 
 impl Progress for Quiet {
     fn tell(&mut self, _: &str, _: u64) {}
+
+    fn warn(&mut self, _: &str) {}
 }
