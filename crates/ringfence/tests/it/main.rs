@@ -20,6 +20,7 @@ mod image;
 mod kills;
 mod left;
 mod limits;
+mod packages;
 mod project;
 mod race;
 mod registry;

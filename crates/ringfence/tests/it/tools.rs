@@ -20,7 +20,7 @@ fn assert_prints(place: &Place, options: &[&str], script: &str, wanted: &str) {
 }
 
 /// A folder that the user can reach: where the build's own cannot be, a second name for the same files, or a copy.
-fn reachable(place: &Place, name: &str, parts: &[PathBuf]) -> String {
+pub(crate) fn reachable(place: &Place, name: &str, parts: &[PathBuf]) -> String {
     let folder = place.folder(name);
     for part in parts {
         let is_done = |how: &str| Command::new("/bin/cp").arg(how).arg(part).arg(&folder).output().unwrap().status.success();
