@@ -11,7 +11,7 @@ demo:            ## analyse a real data set in a sandbox, try three things that 
 	@scripts/demo.sh
 
 test:            ## every test: real kernel, real tools, as root also as an ordinary user
-	@scripts/setup.sh python3 cc git openssl make real-tools busybox package-clients venv
+	@scripts/setup.sh python3 cc git openssl make real-tools busybox network package-clients venv
 	@scripts/registry.sh
 	cargo test --workspace
 
@@ -50,5 +50,6 @@ soak:            ## the tests that repeat, in full: 200 kills, every full disk, 
 	RINGFENCE_SOAK=10000 cargo test -p ringfence --test soak
 
 bench:           ## how long a run takes beside bubblewrap and others, one at a time and many at once (BENCH_ROUNDS)
-	@scripts/setup.sh python3 cc bubblewrap
+	@scripts/setup.sh python3 cc bubblewrap proxies
 	cargo bench --quiet -p ringfence --bench fence
+	cargo bench --quiet -p ringfence-egress --bench proxy

@@ -23,6 +23,9 @@ for tool in "$@"; do
         package-clients) # what the tests of package indexes install with; Debian's npm brings its own node
             /usr/bin/python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip); in_image npm npm ;;
         venv) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
+        network) need ip iproute2 ;; # what the tests make a second network with
+        proxies) # what the broker is measured beside
+            [ -x /usr/sbin/squid ] || missing+=(squid); [ -x /usr/bin/tinyproxy ] || missing+=(tinyproxy) ;;
         bubblewrap) need bwrap bubblewrap ;;
         busybox) need busybox busybox-static ;;
         cargo-deny) ;;
@@ -48,7 +51,7 @@ fi
 for tool in "$@"; do
     case $tool in
         venv) # the reference library that verifies our envelopes, and the libraries that programs compute with, in a place of their own
-            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib, uv' >/dev/null 2>&1; then
+            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib, requests, uv' >/dev/null 2>&1; then
                 rm -rf target/test-tools
                 /usr/bin/python3 -m venv target/test-tools
                 target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt

@@ -19,8 +19,8 @@ use crate::packages::{LockFile, PackagesAhead};
 use crate::recording::Recording;
 use crate::request::RunRequest;
 
-/// Threads that serve the ways out of one run.
-const THREADS: usize = 2;
+/// Threads that serve the ways out of one run: more of them wake each other more than they help.
+const THREADS: usize = 1;
 /// How long the last of them may take to end: one can hang in the host's resolver.
 const LAST: Duration = Duration::from_secs(2);
 /// Where programs inside find whom to trust.
@@ -193,12 +193,18 @@ fn bound(bindings: &Set<CredentialBinding>, stored: &Credentials) -> Result<Vec<
 fn credential(binding: &CredentialBinding, stored: &Credentials) -> Result<Credential, NoDoors> {
     let refuse = |rule: String, hint: String| NoDoors::Refused(Refusal { rule, layer: Layer::Host, hint });
     let name = binding.name.as_str();
+    keep_out_of_dumps().map_err(|error| NoDoors::Failed("keep credentials out of core files", error))?;
     let value = stored.get(name).map_err(|error| refuse(error.to_string(), error.hint()))?;
     let missing = || refuse(format!("credential `{name}` is not stored"), format!("set it: ringfence credential set {name}"));
     let value = CredentialValue::new(value.ok_or_else(missing)?);
     let value = value.map_err(|error| refuse(format!("credential `{name}`: {error}"), format!("ringfence credential set {name}")))?;
     let placeholder = placeholder().map_err(|error| NoDoors::Failed("make a placeholder", error))?;
     Ok(Credential { binding: binding.clone(), placeholder, value })
+}
+
+/// From here on this process holds values: no core file of it is written, and no process of the same user looks into it.
+fn keep_out_of_dumps() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?)
 }
 
 fn placeholder() -> io::Result<String> {

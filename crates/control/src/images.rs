@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use ringfence_egress::registry::RegistryError;
+use ringfence_evidence::Digest;
 use ringfence_image::{Caps, Facts, Held, ImageError, Images, Listed};
 use ringfence_isolation::Image;
 use ringfence_policy::{Capabilities, ImageDigest, ImageName, ImageTag, Refusal, Set};
@@ -75,8 +76,8 @@ pub(crate) struct Shown {
     pub(crate) image: Image,
     /// The name as it was granted; `None` for the host's.
     pub(crate) name: Option<ImageName>,
-    /// Nobody removes it meanwhile.
-    _held: Option<Held>,
+    /// Nobody removes it, or what it is laid over, meanwhile.
+    _held: Vec<Held>,
 }
 
 impl Shown {
@@ -101,12 +102,17 @@ pub(crate) enum NoImage {
 
 /// Finds what was granted. Policy has seen to it that this is one image.
 pub(crate) fn find(home: &Home, capabilities: &Capabilities) -> Result<Shown, NoImage> {
-    match granted(capabilities) {
-        Some(ImageName::Host) | None => {
+    find_named(home, granted(capabilities).unwrap_or(&ImageName::Host))
+}
+
+/// Finds an image by its name.
+pub(crate) fn find_named(home: &Home, name: &ImageName) -> Result<Shown, NoImage> {
+    match name {
+        ImageName::Host => {
             let image = Image::of_host(&home.images()).map_err(NoImage::Failed)?;
-            Ok(Shown { image, name: None, _held: None })
+            Ok(Shown { image, name: None, _held: Vec::new() })
         }
-        Some(name) => imported(home, name),
+        ImageName::Tagged(_) | ImageName::Digest(_) | ImageName::Pinned(..) => imported(home, name),
     }
 }
 
@@ -119,10 +125,33 @@ pub(crate) fn check(home: &Home, capabilities: &Capabilities) -> Result<(), Refu
 }
 
 fn imported(home: &Home, name: &ImageName) -> Result<Shown, NoImage> {
+    let (image, held) = show(home, name)?;
+    let digest = held.first().map(|held| held.facts.digest.clone()).filter(|_| name.digest().is_none());
+    // What is over the host's image changes with the host: its own digest is said beside.
+    let name = match (name.tag().cloned(), digest) {
+        (Some(tag), Some(digest)) if digest.as_str() != image.digest => ImageName::Pinned(tag, digest),
+        (Some(_), _) | (None, _) => name.clone(),
+    };
+    Ok(Shown { image, name: Some(name), _held: held })
+}
+
+/// An image with what it is laid over, down to a whole root or to the host's.
+fn show(home: &Home, name: &ImageName) -> Result<(Image, Vec<Held>), NoImage> {
     let held = Images::of(&home.images()).find(name).map_err(|error| NoImage::Refused(refusal(error)))?;
     let environment = held.facts.environment.clone().into_iter().collect();
-    let image = Image::imported(&held.root, held.facts.digest.as_str(), environment).map_err(NoImage::Failed)?;
-    Ok(Shown { image, name: Some(name.clone()), _held: Some(held) })
+    let digest = held.facts.digest.as_str();
+    let (base, mut beneath) = match &held.facts.base {
+        None => return Ok((Image::imported(&held.root, digest, environment).map_err(NoImage::Failed)?, vec![held])),
+        Some(ImageName::Host) => (Image::of_host(&home.images()).map_err(NoImage::Failed)?, Vec::new()),
+        Some(base) => show(home, base)?,
+    };
+    let digest = match held.facts.base {
+        Some(ImageName::Host) => Digest::of(format!("{digest}\n{}\n", base.digest).as_bytes()).to_string(),
+        Some(_) | None => digest.to_owned(),
+    };
+    let image = base.beneath(&held.root, &digest, environment).map_err(NoImage::Failed)?;
+    beneath.insert(0, held);
+    Ok((image, beneath))
 }
 
 fn granted(capabilities: &Capabilities) -> Option<&ImageName> {

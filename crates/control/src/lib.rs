@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod build;
 mod doors;
 mod ending;
 mod error;
@@ -22,6 +23,7 @@ mod sweep;
 mod views;
 
 pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
+pub use build::{BuildError, BuildRequest};
 pub use error::RunError;
 pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]

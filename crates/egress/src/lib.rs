@@ -2,7 +2,8 @@
 //!
 //! It refuses to know what a sandbox is: it is handed listening sockets, rules, and somebody to tell. In the order in which a reader meets them: a
 //! [`Layout`] says which sockets are to be made inside and what programs find there, [`Terms`] are what was granted, and a [`Broker`] serves the
-//! sockets by them until it is closed. Nothing is dialled that was not decided, checked and told before.
+//! sockets by them until it is closed. Nothing is dialled for a sandbox that was not decided, checked and told before. What the operator fetches from a
+//! [`registry`] is asked for by the operator, and no sandbox takes part.
 #![forbid(unsafe_code)]
 
 mod broker;

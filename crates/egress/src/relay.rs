@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
-use tokio::io::Interest;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use crate::exchange::{Exchange, OutOfBytes};
 
@@ -19,39 +20,45 @@ const CHUNK: usize = 16 << 10;
 const PIPE: usize = 256 << 10;
 
 /// Passes bytes on until both sides have ended, or one has failed.
-pub(crate) async fn both(client: &TcpStream, upstream: &TcpStream, exchange: &Exchange) -> io::Result<()> {
-    let up = flow(client, upstream, |bytes| exchange.up(bytes));
-    let down = flow(upstream, client, |bytes| exchange.down(bytes));
+pub(crate) async fn both(client: &mut TcpStream, upstream: &mut TcpStream, exchange: &Exchange) -> io::Result<()> {
+    let (from_client, to_client) = client.split();
+    let (from_host, to_host) = upstream.split();
+    let up = flow(from_client, to_host, |bytes| exchange.up(bytes));
+    let down = flow(from_host, to_client, |bytes| exchange.down(bytes));
     tokio::try_join!(up, down).map(drop)
 }
 
-async fn flow(from: &TcpStream, to: &TcpStream, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
+async fn flow(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut passed = 0;
     while passed < SMALL {
-        let read = read(from, &mut buffer).await?;
+        let read = from.read(&mut buffer).await?;
         if read == 0 {
-            return end(to);
+            return end(to.as_ref());
         }
         count(read)?;
-        write_all(to, &buffer[..read]).await?;
+        to.write_all(&buffer[..read]).await?;
         passed += read as u64;
     }
-    drop(buffer);
     match pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK) {
-        Ok(pipe) => splice_all(from, to, pipe, count).await,
-        Err(_) => copy_all(from, to, count).await, // out of descriptors: slower, and the same
+        Ok(pipe) => splice_all(from.as_ref(), to.as_ref(), pipe, count).await,
+        // Out of descriptors: slower, and the same.
+        Err(_) => copy_all(from, to, buffer, count).await,
     }
 }
 
-async fn copy_all(from: &TcpStream, to: &TcpStream, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
+async fn copy_all(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    mut buffer: Vec<u8>,
+    count: impl Fn(usize) -> Result<(), OutOfBytes>,
+) -> io::Result<()> {
     loop {
-        match read(from, &mut buffer).await? {
-            0 => return end(to),
+        match from.read(&mut buffer).await? {
+            0 => return end(to.as_ref()),
             read => {
                 count(read)?;
-                write_all(to, &buffer[..read]).await?;
+                to.write_all(&buffer[..read]).await?;
             }
         }
     }
@@ -81,26 +88,6 @@ async fn splice_all(
 fn pass(from: &impl AsFd, to: &impl AsFd, most: usize) -> io::Result<usize> {
     let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     Ok(rustix::io::retry_on_intr(|| splice(from, None, to, None, most, flags))?)
-}
-
-async fn read(from: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match from.try_read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => from.readable().await?,
-            read => return read,
-        }
-    }
-}
-
-pub(crate) async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match to.try_write(bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => to.writable().await?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Nothing more comes this way; the other way goes on.

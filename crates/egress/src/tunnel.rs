@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_policy::{HostName, Scheme};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -108,7 +108,7 @@ pub(crate) async fn serve_direct(shared: Arc<Shared>, mut client: TcpStream) {
 /// Serves a tunnel to its end. `head` is what the client has sent already.
 pub(crate) async fn serve(shared: &Arc<Shared>, target: &Target, client: &mut TcpStream, head: Vec<u8>, ready: Ready) {
     match ready {
-        Ready::Dialled { upstream, exchange, look: Look::Opaque } => pass_on(client, head, &upstream, &exchange).await,
+        Ready::Dialled { mut upstream, exchange, look: Look::Opaque } => pass_on(client, head, &mut upstream, &exchange).await,
         Ready::Dialled { upstream, exchange, .. } => serve_named(shared, target, client, head, upstream, exchange).await,
         Ready::Requests => serve_requests(shared, target, client, head).await,
     }
@@ -120,12 +120,12 @@ async fn serve_named(
     target: &Target,
     client: &mut TcpStream,
     head: Vec<u8>,
-    upstream: TcpStream,
+    mut upstream: TcpStream,
     exchange: Arc<Exchange>,
 ) {
     let (head, hello) = first_bytes(client, head).await;
     match hello {
-        Hello::Named(name) if is_for(target, name.as_deref()) => pass_on(client, head, &upstream, &exchange).await,
+        Hello::Named(name) if is_for(target, name.as_deref()) => pass_on(client, head, &mut upstream, &exchange).await,
         Hello::Plain if shared.rules.allows(&target.host, target.port, Scheme::Http).is_some() => {
             exchange.ended_by("the client speaks plain HTTP: each request is decided by itself");
             drop((exchange, upstream));
@@ -190,10 +190,10 @@ fn not_for(target: &Target, hello: &Hello) -> String {
     }
 }
 
-async fn pass_on(client: &mut TcpStream, head: Vec<u8>, upstream: &TcpStream, exchange: &Exchange) {
+async fn pass_on(client: &mut TcpStream, head: Vec<u8>, upstream: &mut TcpStream, exchange: &Exchange) {
     let passed = async {
         exchange.up(head.len())?;
-        relay::write_all(upstream, &head).await?;
+        upstream.write_all(&head).await?;
         relay::both(client, upstream, exchange).await
     };
     if let Err(error) = passed.await {
@@ -223,8 +223,8 @@ async fn first_bytes(client: &mut TcpStream, head: Vec<u8>) -> (Vec<u8>, Hello) 
 async fn tell(client: &mut TcpStream, head: Vec<u8>, reason: &str) {
     let (_, hello) = timeout(LAST_WORDS, first_bytes(client, head)).await.unwrap_or((Vec::new(), Hello::Nothing));
     let told: io::Result<()> = match hello {
-        Hello::Named(_) => relay::write_all(client, tls::UNRECOGNIZED_NAME).await,
-        Hello::Plain => relay::write_all(client, request::plain_refusal(reason).as_bytes()).await,
+        Hello::Named(_) => client.write_all(tls::UNRECOGNIZED_NAME).await,
+        Hello::Plain => client.write_all(request::plain_refusal(reason).as_bytes()).await,
         Hello::Nothing | Hello::Broken => Ok(()),
     };
     told.unwrap_or_default(); // whoever is gone need not be told

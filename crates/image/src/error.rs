@@ -75,6 +75,14 @@ pub enum ImageError {
         /// What it stands for.
         now: ImageDigest,
     },
+    /// Another image is laid over it.
+    #[error("image {digest} is the base of {of}")]
+    Base {
+        /// The image.
+        digest: ImageDigest,
+        /// The other one.
+        of: ImageDigest,
+    },
     /// A run has it.
     #[error("image `{0}` is in use by a run")]
     InUse(String),
@@ -98,6 +106,7 @@ impl ImageError {
                 None => "`ringfence image ls` lists those that there are; add it with `ringfence image import SOURCE`".into(),
             },
             Self::Moved { wanted, .. } => format!("import {wanted} again, or name the digest that is meant in the profile or ceiling"),
+            Self::Base { of, .. } => format!("remove {of} before"),
             Self::InUse(_) => "wait until its runs have ended".into(),
         }
     }

@@ -53,6 +53,17 @@ pub(crate) fn furnish(tree: &Tree) -> Result<(), ImageError> {
     tree.place_link(&etc, b"mtab", b"/proc/self/mounts")
 }
 
+/// Whether a tree can be laid over a furnished root: it must not put a link or a file where folders are mounted on, or where the base has its own.
+pub(crate) fn check_over(tree: &Tree) -> Result<(), ImageError> {
+    let Some(root) = tree.folder(&[])? else { return Err(ImageError::Unfit("it has no root".into())) };
+    for name in FOLDERS.iter().chain(&["etc", "usr", "bin", "sbin", "lib", "lib64", "lib32", "libx32"]) {
+        if !matches!(tree.kind(&root, name.as_bytes())?, None | Some(rustix::fs::FileType::Directory)) {
+            return Err(ImageError::Unfit(format!("it has a link or a file in the place of /{name}")));
+        }
+    }
+    Ok(())
+}
+
 fn folder(tree: &Tree, parts: &[&str]) -> Result<OwnedFd, ImageError> {
     let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.as_bytes().to_vec()).collect();
     tree.folder(&parts)?.ok_or_else(|| ImageError::Unfit("a folder of its root went away".into()))

@@ -36,7 +36,7 @@ impl Images {
     }
 
     /// Puts a finished draft in its place. Whoever imported the same before was first, and has the same.
-    fn keep(&self, draft: &Draft, facts: &Facts) -> Result<(), ImageError> {
+    pub(crate) fn keep(&self, draft: &Draft, facts: &Facts) -> Result<(), ImageError> {
         let (kept, image) = (self.path(&facts.digest), draft.folder("image")?);
         let (root, text) = (image.join(ROOT), serde_json::to_vec_pretty(facts).map_err(|e| ImageError::damaged("the image", e))?);
         fs::rename(draft.path().join(ROOT), &root).at("move", &root)?;
@@ -60,7 +60,7 @@ fn archive(source: &Path, draft: &Draft, caps: Caps, tell: Tell<'_>) -> Result<F
     let mut layer = Layer { name: "the archive".into(), file, content: None };
     layer.content = Some(layer.survey(&mut Budget::of(caps))?);
     let digest = layer.content.clone();
-    let (root, tally) = unpack_all(std::slice::from_ref(&layer), draft, caps, tell)?;
+    let (root, tally) = unpack_all(std::slice::from_ref(&layer), &[], draft, caps, tell)?;
     let parts = draft.path().join("parts");
     fs::rename(draft.path().join(ROOT), &parts).at("move", &parts)?;
     match (layout(&parts, draft, caps, tell)?, digest) {
@@ -80,23 +80,29 @@ fn layout(source: &Path, draft: &Draft, caps: Caps, tell: Tell<'_>) -> Result<Op
     let Parts { digest, config, layers } = layout.parts()?;
     let mut budget = Budget::of(caps);
     layers.iter().try_for_each(|layer| layer.survey(&mut budget).map(drop))?;
-    let (root, tally) = unpack_all(&layers, draft, caps, tell)?;
+    let (root, tally) = unpack_all(&layers, &[], draft, caps, tell)?;
     furnish(&root)?;
     Ok(Some(facts(digest, config.created.clone(), config.environment(), tally)))
 }
 
-fn unpack_all(layers: &[Layer], draft: &Draft, caps: Caps, tell: Tell<'_>) -> Result<(Tree, Tally), ImageError> {
+pub(crate) fn unpack_all(
+    layers: &[Layer],
+    aliases: &[Vec<u8>],
+    draft: &Draft,
+    caps: Caps,
+    tell: Tell<'_>,
+) -> Result<(Tree, Tally), ImageError> {
     let tree = Tree::open(&draft.folder(ROOT)?)?;
     let (mut budget, mut tally) = (Budget::of(caps), Tally::default());
     for layer in layers {
-        unpack(layer, &tree, &mut budget, &mut tally)?;
+        unpack(layer, aliases, &tree, &mut budget, &mut tally)?;
         tell("files unpacked", tally.files);
     }
     Ok((tree, tally))
 }
 
-fn facts(digest: ImageDigest, created: Option<String>, environment: BTreeMap<String, String>, tally: Tally) -> Facts {
-    Facts { digest, created, files: tally.files, bytes: tally.bytes, left_out: tally.left_out, environment }
+pub(crate) fn facts(digest: ImageDigest, created: Option<String>, environment: BTreeMap<String, String>, tally: Tally) -> Facts {
+    Facts { digest, base: None, created, files: tally.files, bytes: tally.bytes, left_out: tally.left_out, environment }
 }
 
 fn not_an_image(source: &Path) -> ImageError {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 use ringfence_policy::ImageDigest;
 
 use crate::archive::{Archive, Entry};
@@ -53,7 +54,10 @@ impl Layer {
 /// What a layer holds, decompressed.
 pub(crate) type Content<'a> = Measured<Box<dyn Read + 'a>>;
 
-/// Plain, gzip or zstd, as its first bytes say; what somebody calls it does not matter.
+/// What an xz file may ask for: its best compression takes 64 MiB.
+const XZ_MEMORY_KIB: u32 = 256 << 10;
+
+/// Plain, gzip, zstd or xz, as its first bytes say; what somebody calls it does not matter.
 fn decompressed(mut file: &File) -> io::Result<Box<dyn Read + '_>> {
     let mut magic = Vec::new();
     file.rewind()?;
@@ -63,6 +67,7 @@ fn decompressed(mut file: &File) -> io::Result<Box<dyn Read + '_>> {
     Ok(match magic.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(reader)),
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zstd::Decoder::with_buffer(reader)?),
+        [0xfd, b'7', b'z', b'X'] => Box::new(XzReader::new_mem_limit(reader, true, XZ_MEMORY_KIB)),
         _ => Box::new(reader),
     })
 }

@@ -9,6 +9,7 @@
 
 mod archive;
 mod caps;
+mod deb;
 mod draft;
 mod error;
 mod fetch;
@@ -19,6 +20,7 @@ mod layout;
 mod manifest;
 mod measured;
 mod names;
+mod over;
 mod store;
 mod tree;
 mod unpack;
@@ -27,4 +29,5 @@ pub use caps::Caps;
 pub use error::ImageError;
 pub use fetch::{FetchError, Origin};
 pub use import::Tell;
+pub use over::Over;
 pub use store::{Facts, Held, Images, Listed};

@@ -27,6 +27,9 @@ pub struct Images {
 pub struct Facts {
     /// Its digest: of its manifest, or of its archive where it has none.
     pub digest: ImageDigest,
+    /// What it is laid over; it is a whole root otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<ImageName>,
     /// When it was made, as it says itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
@@ -111,6 +114,9 @@ impl Images {
         let (going, staying): (Vec<ImageTag>, Vec<ImageTag>) = all.partition(|tag| name.tag().is_none_or(|named| named == tag));
         if !staying.is_empty() {
             return going.iter().try_for_each(|tag| self.names.remove(tag)).map(|()| None);
+        }
+        if let Some(of) = self.list()?.into_iter().find(|listed| listed.facts.base.as_ref().and_then(ImageName::digest) == Some(&digest)) {
+            return Err(ImageError::Base { digest, of: of.facts.digest });
         }
         // Names go last: an image without one could not be removed by it again.
         let is_gone = self.remove_image(&digest)?;

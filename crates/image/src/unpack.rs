@@ -38,15 +38,16 @@ enum Laid {
     Other,
 }
 
-/// Applies a layer; answers with the digest of its content, which the caller compares where nobody vouched for it before.
+/// Applies a layer; what stands below one of `aliases` goes below the same name in `/usr`. Answers with the digest of its content, which the caller compares where nobody vouched for it before.
 pub(crate) fn unpack(
     layer: &Layer,
+    aliases: &[Vec<u8>],
     tree: &Tree,
     budget: &mut Budget,
     tally: &mut Tally,
 ) -> Result<ringfence_policy::ImageDigest, ImageError> {
     let mut unpacking = Unpacking { tree, laid: HashMap::new(), last_folder: None, tally };
-    layer.walk(budget, |entry, archive, budget| unpacking.entry(&entry, archive, budget))
+    layer.walk(budget, |entry, archive, budget| unpacking.entry(&entry.in_usr(aliases), archive, budget))
 }
 
 struct Unpacking<'a> {

@@ -153,25 +153,30 @@ impl Draft {
         let image = spec.image;
         self.folder("empty", 0o755, false);
         self.tree(image.root.clone(), None, "skeleton");
+        let above: Vec<String> = (0..image.layers.len()).map(|number| format!("above-{number}")).collect();
+        image.layers.iter().zip(&above).for_each(|(layer, at)| self.tree(layer.path.clone(), None, at));
         let is_in_a_tree = |path: &str| image.trees.iter().any(|(name, _)| below(path, name).is_some());
         let files = &spec.doors.files;
         let own = files.iter().filter(|(path, _)| !is_in_a_tree(path)).map(|(path, text)| (path.trim_start_matches('/'), text.as_str()));
-        self.shown("root", "skeleton", "given", own.collect());
+        self.shown("root", "given", own.collect(), &above, "skeleton");
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
+            let having = image.layers.iter().zip(&above).filter(|(layer, _)| layer.folders.contains(name));
+            let above: Vec<String> = having.map(|(_, at)| format!("{at}/{name}")).collect();
             let own = files.iter().filter_map(|(path, text)| Some((below(path, name)?, text.as_str())));
-            self.shown(&format!("root/{name}"), &format!("image-{name}"), &format!("given-{name}"), own.collect());
+            self.shown(&format!("root/{name}"), &format!("given-{name}"), own.collect(), &above, &format!("image-{name}"));
         }
     }
 
-    /// A part of the image; where programs need files to find the ways out, a layer with these is above it.
-    fn shown(&mut self, at: &str, part: &str, layer: &str, files: Vec<(&str, &str)>) {
-        if files.is_empty() {
-            return self.union(at, &[part, "empty"], true);
+    /// A part of the image with the layers above it; where programs need files to find the ways out, these are on top.
+    fn shown(&mut self, at: &str, given: &str, files: Vec<(&str, &str)>, above: &[String], part: &str) {
+        let top = (!files.is_empty()).then_some(given);
+        if let Some(layer) = top {
+            let replaced = files.into_iter().map(|(path, text)| (OsText::from(path.as_bytes()), text.to_owned())).collect();
+            self.steps.push(Step::Veil { layer: layer.into(), below: part.into(), hidden: Vec::new(), replaced });
         }
-        let replaced = files.into_iter().map(|(path, text)| (OsText::from(path.as_bytes()), text.to_owned())).collect();
-        self.steps.push(Step::Veil { layer: layer.into(), below: part.into(), hidden: Vec::new(), replaced });
-        self.union(at, &[layer, part], true);
+        let layers: Vec<&str> = top.into_iter().chain(above.iter().map(String::as_str)).chain([part, "empty"]).collect();
+        self.union(at, &layers, true);
     }
 
     /// One sized file system for all that the run can write.

@@ -42,7 +42,7 @@ pub use creation::{Creation, EmptySandbox, Rising};
 pub use disk::{Disk, DiskForm, clear_disk};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
-pub use image::Image;
+pub use image::{Image, Layer};
 pub use launch::SetupError;
 pub use output::{Budget, Capture, Captured};
 pub use plan::{Access, Account, Door, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl, Transport};

@@ -202,6 +202,7 @@ fn what_cannot_be_held_is_not_claimed() {
     let image = Image {
         root: Path::new("/nonexistent").into(),
         trees: vec![("usr".into(), "/usr".into())],
+        layers: Vec::new(),
         digest: String::new(),
         folders: vec!["usr".into()],
         files: vec!["tool".into()],

@@ -40,7 +40,7 @@ pub struct RawBound {
     pub(crate) environment: Option<RawNames>,
     /// Which destinations may be reached.
     pub(crate) network: Option<RawNetwork>,
-    /// Which credentials are put in outside: `NAME: https://HOST:443 header=HEADER variable=VARIABLE`, with ` methods=` and ` paths=` as in [network].
+    /// Which credentials are put in outside: `NAME: https://HOST:443 header=HEADER variable=VARIABLE`, with ` methods=` and ` paths=` as in `[network]`.
     pub(crate) credentials: Option<RawNames>,
     /// How packages may be installed.
     pub(crate) packages: Option<RawPackages>,

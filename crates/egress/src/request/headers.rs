@@ -58,7 +58,7 @@ pub(crate) fn put_in(
         for value in &mut values {
             if let Some(text) = replaced(value.as_bytes(), credential) {
                 allow(credential, place, asked)?;
-                masks.push((text.clone(), credential.placeholder.clone().into_bytes()));
+                masks.push((text.clone(), value.as_bytes().to_vec()));
                 *value = HeaderValue::from_bytes(&text).map_err(|_| "the credential does not fit a header".to_owned())?;
                 value.set_sensitive(true);
                 is_changed = true;

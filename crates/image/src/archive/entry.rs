@@ -43,6 +43,14 @@ impl EntryPath {
         &self.0
     }
 
+    /// The same path below `/usr`, if its first part is one of `aliases`.
+    fn in_usr(&self, aliases: &[Vec<u8>]) -> Self {
+        match self.0.first().is_some_and(|first| aliases.contains(first)) {
+            true => Self(std::iter::once(b"usr".to_vec()).chain(self.0.iter().cloned()).collect()),
+            false => self.clone(),
+        }
+    }
+
     /// As one path, for the kernel and for people.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         joined(&self.0)
@@ -79,6 +87,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The same entry where names at the root lead to the same names in `/usr`.
+    pub(crate) fn in_usr(self, aliases: &[Vec<u8>]) -> Self {
+        let kind = match self.kind {
+            Kind::HardLink { target } => Kind::HardLink { target: target.in_usr(aliases) },
+            kind @ (Kind::File { .. } | Kind::Link { .. } | Kind::Folder | Kind::Special) => kind,
+        };
+        Self { path: self.path.in_usr(aliases), kind, ..self }
+    }
+
     /// Reads a header with what was said about it before. A file's size may still be that of its parts that are no holes.
     pub(super) fn of(header: &Header, extension: &Extension, stored: u64, caps: &Caps) -> Result<Self, ImageError> {
         let raw = extension.path.clone().unwrap_or_else(|| header.path_bytes().into_owned());

@@ -5,6 +5,8 @@ mod hostile;
 mod large;
 mod layouts;
 mod links;
+mod over;
+mod property;
 mod store;
 mod support;
 mod whiteouts;

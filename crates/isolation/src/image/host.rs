@@ -51,7 +51,7 @@ pub(super) fn prepare(folder: &Path) -> io::Result<Image> {
         read => read?,
     };
     let folders = trees.iter().map(|(name, _)| name.clone()).collect();
-    Ok(Image { root: kept.join("root"), trees, digest, folders, files: Vec::new(), environment: Vec::new() })
+    Ok(Image { root: kept.join("root"), trees, layers: Vec::new(), digest, folders, files: Vec::new(), environment: Vec::new() })
 }
 
 /// `/usr`, and what is not a link into it on hosts that keep them apart.

@@ -26,7 +26,7 @@ enum CredentialCommand {
         after_help = "Examples:\n  printf %s \"$TOKEN\" | ringfence credential set github\n  ringfence credential set github --from token.txt"
     )]
     Set {
-        /// Its name, as profiles name it under [credentials]
+        /// Its name, as profiles name it under `[credentials]`
         name: CredentialName,
         /// Read the value from this file
         #[arg(long, value_name = "FILE")]

@@ -55,7 +55,7 @@ enum Command {
     Artifact(artifact::ArtifactArguments),
     /// Store, list or forget credentials that are put in outside the sandbox
     Credential(credential::CredentialArguments),
-    /// Import, list or remove images: what runs see as `/`, beside the host's own
+    /// Import, build, list or remove images: what runs see as `/`, beside the host's own
     Image(image::ImageArguments),
     /// Print what this host can enforce, what is missing, and how to get it
     Doctor(doctor::DoctorArguments),

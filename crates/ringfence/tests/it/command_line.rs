@@ -136,6 +136,21 @@ fn profiles_that_need_what_is_not_there_yet_are_refused_and_never_weakened() {
 }
 
 #[test]
+fn work_that_is_too_sensitive_for_the_tier_is_refused() {
+    for place in Place::each() {
+        let settings = place.write("tiers.toml", "[ceiling.tiers]\nconfidential = \"gvisor\"\n");
+        let run = |level: &str| place.ringfence(&["--config", settings.to_str().unwrap(), "run", "--sensitivity", level, "--", "true"]);
+        assert_eq!(run("internal").status, 0);
+        for level in ["confidential", "restricted"] {
+            let outcome = run(level);
+            assert!(outcome.status == 125 && outcome.stderr.contains("needs tier `gvisor`"), "{outcome:?}");
+        }
+        let outcome = run("secret");
+        assert!(outcome.status == 125 && outcome.stderr.contains("none of public, internal"), "{outcome:?}");
+    }
+}
+
+#[test]
 fn the_matrix_prints_in_four_formats_with_the_safe_defaults_first() {
     let place = Place::new(User::Ordinary);
     let markdown = place.ringfence(&["matrix", "--format", "md"]).stdout;

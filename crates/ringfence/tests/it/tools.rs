@@ -29,11 +29,17 @@ pub(crate) fn reachable(place: &Place, name: &str, parts: &[PathBuf]) -> String 
     format!("{}={name}", folder.display())
 }
 
+/// Where the Python libraries of the test tools are.
+pub(crate) fn sites(library: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/lib");
+    let sites: Vec<PathBuf> = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path().join("site-packages")).collect();
+    assert!(sites.iter().any(|site| site.join(library).exists()), "{library} is missing: `make test` sets up target/test-tools");
+    sites
+}
+
 #[test]
 fn python_computes_with_numpy_and_pandas_and_draws_with_matplotlib() {
-    let library = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools/lib");
-    let sites: Vec<PathBuf> = library.read_dir().into_iter().flatten().flatten().map(|entry| entry.path().join("site-packages")).collect();
-    assert!(sites.iter().any(|site| site.join("matplotlib").exists()), "matplotlib is missing: `make test` sets up target/test-tools");
+    let sites = sites("matplotlib");
     let program = "import matplotlib; matplotlib.use('svg')\n\
         import matplotlib.pyplot as plot, numpy, pandas\n\
         table = pandas.DataFrame({'x': numpy.arange(1000), 'y': numpy.arange(1000) ** 2})\n\

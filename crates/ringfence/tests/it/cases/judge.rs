@@ -35,6 +35,7 @@ fn holds(check: &[Value], rig: &Rig, played: &Played) -> bool {
         "hostproc" => rig.neighbour.as_ref().is_some_and(|neighbour| is_alive(neighbour.0.id())),
         "secs_max" => played.lasted.as_secs_f64() <= number(1),
         "num_max" => counted(&played.text, text(1)).map_or(played.status == 137, |count| count <= number(2)),
+        "codes" => has_only_codes(&played.stdout, check[1].as_array().unwrap()),
         "udp0" => played.datagrams == 0,
         "out_max" => (played.stdout.len() as f64) <= number(1),
         "bytes" => holds_bytes(&played.stdout, text(1)),
@@ -58,6 +59,13 @@ fn no_marked_process(mark: &str) -> bool {
 
 fn is_alive(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Every word of three digits is one of those codes, and there is one.
+fn has_only_codes(output: &[u8], codes: &[Value]) -> bool {
+    let text = String::from_utf8_lossy(output);
+    let mut found = text.split_whitespace().filter(|word| word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit())).peekable();
+    found.peek().is_some() && found.all(|code| codes.contains(&code.into()))
 }
 
 /// `KEY=NUMBER` in the output.

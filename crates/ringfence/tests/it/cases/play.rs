@@ -51,7 +51,12 @@ pub(super) fn play_outside(case: &Case, rig: &Rig) -> Played {
 
 fn start(case: &Case, rig: &Rig, script: &str) -> Child {
     let mut words = around(&case.rig, rig);
-    words.extend([binary().display().to_string(), "run".into()]);
+    words.push(binary().display().to_string());
+    if case.policy_fields.contains_key("net") {
+        let settings = rig.place.write("settings.toml", "[ceiling.network]\nwildcards = \"any\"\n");
+        words.extend(["--config".into(), settings.display().to_string()]);
+    }
+    words.push("run".into());
     words.extend(options(case, rig));
     words.extend(["--".into(), "bash".into(), "-c".into(), rig.filled_inside(script)]);
     let mut command = rig.place.command(words.remove(0));
@@ -70,8 +75,8 @@ fn options(case: &Case, rig: &Rig) -> Vec<String> {
     for (name, default) in LIMITS.into_iter().chain(field("cpu").map(|_| ("cpu", ""))) {
         options.extend(["--limit".into(), format!("{name}={}", field(name).map_or(default.to_owned(), |value| limit(name, value)))]);
     }
-    for destination in field("net").and_then(Value::as_array).into_iter().flatten() {
-        options.extend(["--allow".into(), destination.as_str().unwrap().to_owned()]);
+    if let Some(hosts) = field("net").and_then(Value::as_array) {
+        options.extend(["--profile".into(), with_network(hosts, rig)]);
     }
     if let Some(policy) = &case.rig.raw_policy {
         options.extend(["--profile".into(), profile(policy, rig)]);
@@ -82,6 +87,19 @@ fn options(case: &Case, rig: &Rig) -> Vec<String> {
 fn limit(name: &str, value: &Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if ["wall", "cpu"].contains(&name) { format!("{text}s") } else { text }
+}
+
+/// The default profile with a list of hosts; one that names no port has the two of the web.
+fn with_network(hosts: &[Value], rig: &Rig) -> String {
+    let rules = hosts.iter().flat_map(|host| {
+        let host = rig.filled(host.as_str().unwrap());
+        if host.contains(':') { vec![format!("http://{host}")] } else { vec![format!("http://{host}:80"), format!("https://{host}:443")] }
+    });
+    let rules: Vec<String> = rules.map(|rule| format!("\"{rule}\"")).collect();
+    let shown = rig.place.ringfence(&["profile", "show", "data-analysis"]).stdout.replace("name = \"data-analysis\"", "name = \"net\"");
+    let limits = "[limits]\nnetwork-bytes = \"64MiB\"\nnetwork-requests = 1000\n";
+    let text = shown.replace("[limits]\n", &format!("[network]\nallow = [{}]\n\n{limits}", rules.join(", ")));
+    rig.place.write("net.toml", text).display().to_string()
 }
 
 /// The policy as a profile with the same misspelt keys, and otherwise right.

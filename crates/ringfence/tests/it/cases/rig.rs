@@ -27,7 +27,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn start() -> Self {
         let datagrams = Arc::new(AtomicU64::new(0));
-        let (http, second, udp) = (http(b"CANARY_HTTP"), http(b"CANARY_TWO"), count(Arc::clone(&datagrams)));
+        let second = http("CANARY_TWO", 0);
+        let (http, udp) = (http("CANARY_HTTP", second), count(Arc::clone(&datagrams)));
         let abstract_name = format!("cases-{http}");
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         answer(UnixListener::bind_addr(&address).unwrap(), b"CANARY_ABS");
@@ -43,16 +44,23 @@ impl Shared {
     }
 }
 
-/// A web server that says the same to everyone.
-fn http(body: &'static [u8]) -> u16 {
+/// A web server that says the same to everyone, but for `/redir`, which is at another port.
+fn http(body: &'static str, elsewhere: u16) -> u16 {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     thread::spawn(move || {
         for mut connection in server.incoming().flatten() {
             thread::spawn(move || {
-                let asked = connection.read(&mut [0; 4096]).is_ok_and(|length| length > 0);
+                let mut asked = [0; 4096];
+                let answer = match connection.read(&mut asked) {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) if asked.starts_with(b"GET /redir") => {
+                        format!("HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:{elsewhere}/\r\n\r\n")
+                    }
+                    Ok(_) => format!("HTTP/1.0 200 OK\r\n\r\n{body}"),
+                };
                 // Whoever hangs up first misses the answer.
-                let _ = asked && connection.write_all(&[b"HTTP/1.0 200 OK\r\n\r\n", body].concat()).is_ok();
+                connection.write_all(answer.as_bytes()).unwrap_or_default();
             });
         }
     });

@@ -66,6 +66,7 @@ const HELD: &[(&str, &[&str])] = &[
     ("EV-12", &["ev_12_the_same_run_twice_has_the_same_digests"]),
     ("EV-14", &["ev_14_a_line_that_looks_like_evidence_is_output"]),
     ("EV-15", &["an_untouched_record_verifies_here_and_elsewhere_with_the_public_key_alone", "openssl_verifies_the_signature"]),
+    ("PK-12", &["a_pinned_image_is_exactly_that_or_the_run_is_refused"]),
     ("CR-01", &["after_a_kill_at_any_moment_nothing_is_lost_or_left", "after_a_kill_at_every_step_nothing_is_lost_or_left"]),
     ("CR-05", &["a_seal_that_a_power_cut_left_incomplete_is_made_anew"]),
     ("CR-06", &["no_room_at_any_step_of_a_run_is_told_and_leaves_nothing", "little_room_of_any_size_is_told_and_leaves_nothing"]),
@@ -83,7 +84,6 @@ const HELD: &[(&str, &[&str])] = &[
 const WAITING: &[(&str, &[&str])] = &[
     ("there is no API to ask for an export; a path on the command line is held by SBX-162", &["XA-16"]),
     ("a record stands for one run: nothing yet signs which runs there were", &["EV-06"]),
-    ("a base image whose tag has moved is tried with the images", &["PK-12"]),
     (
         "there is no gateway yet",
         &[
