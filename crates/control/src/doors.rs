@@ -125,6 +125,11 @@ impl DoorsAhead {
         self.packages.iter().flat_map(|packages| &packages.locks)
     }
 
+    /// What the operator should know of them before anything starts.
+    pub(crate) fn warnings(&self, environment: &BTreeMap<String, String>) -> Vec<String> {
+        self.packages.as_ref().map(|packages| packages.warnings(environment)).unwrap_or_default()
+    }
+
     /// Variables with the placeholders of credentials: a new one for each run.
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = (String, String)> {
         let variable = |credential: &Credential| (credential.binding.variable.as_str().to_owned(), credential.placeholder.clone());

@@ -35,6 +35,8 @@ const MOST_BYTES: u64 = 33 << 20;
 pub(crate) struct LockFile {
     /// Its name, as it was given.
     pub(crate) name: String,
+    /// Whose packages it pins.
+    ecosystem: Ecosystem,
     /// Its digest.
     pub(crate) sha256: Digest,
     /// How much it pins, or why it pins nothing.
@@ -57,24 +59,46 @@ impl PackagesAhead {
         }
         let mut ahead = Self { packages: packages.clone(), pins: Pins::default(), locks: Vec::new() };
         let is_wanted = |(_, ecosystem): &&(&str, Ecosystem)| packages.mode(*ecosystem) == PackageMode::Locked;
-        for (name, _) in LOCKS.iter().filter(is_wanted) {
+        for (name, ecosystem) in LOCKS.iter().filter(is_wanted) {
             for path in places(request, name) {
-                ahead.add(name, &path);
+                ahead.add(name, *ecosystem, &path);
             }
         }
         Some(ahead)
     }
 
-    fn add(&mut self, name: &str, path: &Path) {
+    fn add(&mut self, name: &str, ecosystem: Ecosystem, path: &Path) {
+        let lock = |sha256, pins| LockFile { name: name.to_owned(), ecosystem, sha256, pins };
         match read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.locks.push(LockFile { name: name.to_owned(), sha256: Digest::zero(), pins: Err(error.to_string()) }),
+            Err(error) => self.locks.push(lock(Digest::zero(), Err(format!("{name}: {error}")))),
             Ok(text) => {
                 let parsed = parse_lock(name, &text);
                 let pins = parsed.as_ref().map(Pins::len).map_err(|error| format!("{error}; {}", error.fix));
-                self.locks.push(LockFile { name: name.to_owned(), sha256: Digest::of(text.as_bytes()), pins });
+                self.locks.push(lock(Digest::of(text.as_bytes()), pins));
                 self.pins.extend(parsed.unwrap_or_default());
             }
+        }
+    }
+
+    /// What else the operator should know: without it the first that is heard of a missing index is an error inside.
+    pub(crate) fn warnings(&self, environment: &BTreeMap<String, String>) -> Vec<String> {
+        let upstreams = Upstreams::read(&Operator { environment, root: Path::new("/") });
+        let missing = Ecosystem::ALL.into_iter().filter(|ecosystem| self.can_have_any(*ecosystem)).filter_map(|ecosystem| {
+            let error = upstreams.of(ecosystem).err()?;
+            Some(format!("no {ecosystem} package can be installed: {error}; hint: {}", error.hint()))
+        });
+        missing.chain(upstreams.warnings.iter().cloned()).collect()
+    }
+
+    /// A language in which nothing is pinned needs no index.
+    fn can_have_any(&self, ecosystem: Ecosystem) -> bool {
+        match self.packages.mode(ecosystem) {
+            PackageMode::None => false,
+            PackageMode::Locked => {
+                self.locks.iter().any(|lock| lock.ecosystem == ecosystem && lock.pins.as_ref().is_ok_and(|pins| *pins > 0))
+            }
+            PackageMode::Allowlist | PackageMode::Open => true,
         }
     }
 

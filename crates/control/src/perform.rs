@@ -91,7 +91,7 @@ impl Performance<'_> {
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
         let work = self.journal.work().to_owned();
         let views = self.views(&work, lease.identity, attachments.progress)?;
-        let ahead = self.doors()?;
+        let ahead = self.doors(attachments.progress)?;
         let doors =
             ahead.as_ref().map(DoorsAhead::inside).transpose().map_err(failed_at("read what this host trusts"))?.unwrap_or_default();
         let shown = self.image()?;
@@ -132,12 +132,15 @@ impl Performance<'_> {
     }
 
     /// The ways out that were granted.
-    fn doors(&mut self) -> Result<Option<DoorsAhead>, Halt> {
+    fn doors(&mut self, progress: &mut dyn Progress) -> Result<Option<DoorsAhead>, Halt> {
         match DoorsAhead::of(&self.grant.capabilities, &self.runner.surroundings.credentials(&self.runner.home), self.request) {
             Ok(ahead) => {
                 for lock in ahead.iter().flat_map(DoorsAhead::locks) {
                     self.report.locks.push(record::lock(self.journal, lock)?);
                 }
+                self.report.warnings =
+                    ahead.as_ref().map(|ahead| ahead.warnings(&self.runner.surroundings.environment)).unwrap_or_default();
+                self.report.warnings.iter().for_each(|warning| progress.warn(warning));
                 Ok(ahead)
             }
             Err(NoDoors::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),

@@ -62,6 +62,8 @@ pub struct RunReport {
     pub hidden: Vec<HiddenReport>,
     /// What was decided about the network, the first 1,000 in order; the record has all.
     pub network: Vec<NetworkReport>,
+    /// What a person should know that is no refusal, such as a language whose packages nobody can have here.
+    pub warnings: Vec<String>,
     /// Lock files by which packages are pinned.
     pub locks: Vec<LockReport>,
     /// Files of packages that went inside.
@@ -167,6 +169,7 @@ impl RunReport {
             refusals: Vec::new(),
             hidden: Vec::new(),
             network: Vec::new(),
+            warnings: Vec::new(),
             locks: Vec::new(),
             packages: Vec::new(),
             refused_packages: Vec::new(),

@@ -107,6 +107,9 @@ pub enum OutputTo<'a> {
 pub trait Progress {
     /// So much of `what` is done.
     fn tell(&mut self, what: &str, done: u64);
+
+    /// Something that a person should know before the program starts.
+    fn warn(&mut self, text: &str);
 }
 
 /// What a run is connected to while it goes on.

@@ -64,7 +64,7 @@ pub struct Explained {
     pub plan: Plan,
     /// What the host gives.
     pub host: Host,
-    /// Names in the image's `/`.
+    /// Names in `/`: the image's, and those of files that are laid over it.
     pub top: BTreeSet<String>,
 }
 
@@ -186,7 +186,8 @@ impl Runner {
             doors: &doors,
         };
         let plan = compile(&spec);
-        let top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
+        let mut top = image.top().map_err(|source| RunError::File { act: "list the image", path: image.root.clone(), source })?;
+        top.extend(doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1)).map(str::to_owned));
         Ok(Ok(Explained { image: shown.in_words(), grant, plan, host: self.host.clone(), top }))
     }
 }

@@ -14,7 +14,9 @@ use std::process::{Child, Command};
 use std::time::Instant;
 
 use ringfence_control::{Audit, AuditRequest, ProfileText, Runner, Secret, Settings, Weakening};
-use ringfence_isolation::{Access, Fact, GroupLimits, PathRule, Plan, ProcessLimit, Source, Step, measure_outside};
+use ringfence_isolation::{
+    Access, Door, Fact, GroupLimits, OsText, PathRule, Plan, ProcessLimit, Source, Step, Transport, measure_outside,
+};
 use ringfence_policy::{Profile, shipped};
 use ringfence_store::Home;
 
@@ -33,6 +35,11 @@ fn main() {
         ("limits_that_are_not_there_are_exceeded", limits_that_are_not_there_are_exceeded),
         ("a_process_that_is_left_is_found", a_process_that_is_left_is_found),
         ("a_project_that_was_written_is_found", a_project_that_was_written_is_found),
+        ("a_socket_that_nobody_declared_is_found", a_socket_that_nobody_declared_is_found),
+        ("an_address_that_nobody_declared_is_found", an_address_that_nobody_declared_is_found),
+        ("a_file_that_leads_elsewhere_is_found", a_file_that_leads_elsewhere_is_found),
+        ("a_variable_that_leads_elsewhere_is_found", a_variable_that_leads_elsewhere_is_found),
+        ("what_is_named_is_not_refused_and_all_else_is", what_is_named_is_not_refused_and_all_else_is),
     ];
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_chosen = |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
@@ -69,6 +76,17 @@ fn with_spawn(spawn: &str) -> ProfileText {
     let named = profile("data-analysis").text.replace("\"data-analysis\"", &format!("\"{spawn}\""));
     let text = named.replace("spawn = \"any\"", &format!("spawn = \"{spawn}\""));
     ProfileText { profile: Profile::parse(spawn, &text).unwrap(), text }
+}
+
+/// Places of each kind, none of them anybody's, and packages of each kind.
+fn with_ways() -> ProfileText {
+    let text = profile("web-research").text.replace("\"web-research\"", "\"ways\"");
+    let (before, after) = text.split_once("[network]").unwrap();
+    let (_, after) = after.split_once("[process]").unwrap();
+    let network = "allow = [\"https://there.invalid:443\", \"http://there.invalid:80 methods=GET paths=/v1\", \"tcp://192.0.2.9:5432\"]";
+    let packages = "python = \"allowlist\"\nnode = \"locked\"\nallow = [\"python:requests>=2\"]";
+    let text = format!("{before}[network]\n{network}\n[packages]\n{packages}\n[process]{after}");
+    ProfileText { profile: Profile::parse("ways", &text).unwrap(), text }
 }
 
 /// An audit, of sandboxes whose plans are changed where there is something to change them by.
@@ -169,7 +187,8 @@ fn said(facts: &[Fact], tried: &str) -> String {
 }
 
 fn nothing_differs_where_nothing_was_weakened() {
-    for profile in [profile("data-analysis"), profile("base"), with_spawn("own"), with_spawn("none")] {
+    let shipped = ["data-analysis", "base", "web-research", "code-change"].map(profile);
+    for profile in shipped.into_iter().chain([with_spawn("own"), with_spawn("none"), with_ways()]) {
         let audit = audit(profile, None);
         assert_eq!(differences(&audit), [""; 0], "{audit:#?}");
         let numbers: Vec<u8> = audit.answers.iter().map(|answer| answer.number).collect();
@@ -258,4 +277,68 @@ fn a_project_that_was_written_is_found() {
         }
     };
     assert_finds(&audit(profile("data-analysis"), Some(&write)), &["8 the project on the host"]);
+}
+
+/// Nobody serves it, which a run need not care about: that it is there is the difference.
+fn a_socket_that_nobody_declared_is_found() {
+    let listen = |plan: &mut Plan| {
+        let door = Door { transport: Transport::Stream, address: "127.0.0.1".parse().unwrap(), port: 4000 };
+        add(plan, [Step::Door { door }]);
+    };
+    assert_finds(&audit(profile("data-analysis"), Some(&listen)), &["2 listening"]);
+}
+
+fn an_address_that_nobody_declared_is_found() {
+    let address = |plan: &mut Plan| add(plan, [Step::Address { number: 9, address: "169.254.169.254".parse().unwrap(), bits: 16 }]);
+    assert_finds(&audit(profile("data-analysis"), Some(&address)), &["2 its own addresses", "2 destinations", "7 direct ways"]);
+}
+
+fn a_file_that_leads_elsewhere_is_found() {
+    let change = |plan: &mut Plan| {
+        for step in &mut plan.steps {
+            if let Step::Veil { layer, replaced, .. } = step
+                && layer == "given"
+            {
+                let hosts = OsText::from("etc/hosts");
+                replaced
+                    .iter_mut()
+                    .filter(|(path, _)| *path == hosts)
+                    .for_each(|(_, text)| text.push_str("198.18.0.9 elsewhere.invalid\n"));
+            }
+        }
+    };
+    let audit = audit(profile("web-research"), Some(&change));
+    assert_finds(&audit, &["1 files laid over it"]);
+    assert_eq!(differences(&audit).len(), 1);
+}
+
+fn a_variable_that_leads_elsewhere_is_found() {
+    let change = |plan: &mut Plan| {
+        let proxies = plan.environment.iter_mut().filter(|(name, _)| name == "HTTPS_PROXY");
+        proxies.for_each(|(_, value)| "http://192.0.2.1:3128".clone_into(value));
+    };
+    assert_finds(&audit(profile("web-research"), Some(&change)), &["3 variables"]);
+}
+
+/// What is declared stands beside what was measured, also where that is little.
+fn what_is_named_is_not_refused_and_all_else_is() {
+    let audit = audit(with_ways(), None);
+    let item = |number: usize, capability: &str| {
+        let items = &audit.answers[number - 1].items;
+        items.iter().find(|item| item.capability == capability).unwrap_or_else(|| panic!("{capability}: {items:#?}"))
+    };
+    assert!(item(1, "image").measured.starts_with("host, sha256:"));
+    let doors = "tcp 127.0.0.1:3128, tcp 127.0.0.1:3129, tcp 192.0.2.9:5432, tcp 198.18.0.2:443, tcp 198.18.0.2:80, udp 127.0.0.1:53";
+    assert_eq!((item(2, "listening").declared.as_str(), item(2, "listening").measured.as_str()), (doors, "nothing else"));
+    assert!(item(2, "https://there.invalid:443").measured.starts_with("not refused"));
+    assert_eq!(item(2, "http://there.invalid:80 methods=GET paths=/v1").measured, "not refused");
+    assert_eq!(item(2, "any other destination").measured, "nothing");
+    assert_eq!(item(2, "a name that no rule has").measured, "no such name");
+    assert_eq!(item(2, "there.invalid").measured, "198.18.0.2");
+    assert!(item(4, "python packages").measured.ends_with("is not on the list (rule: allowlist)"));
+    assert!(item(4, "node packages").measured.contains("is in no lock file (rule: lock file)"), "{:?}", item(4, "node packages"));
+    assert!(item(4, "rust packages").measured.ends_with("is of a language without packages (rule: packages off)"));
+    assert!(!item(4, "minimum age").is_measured && item(4, "minimum age").declared == "72 h");
+    assert_eq!(item(5, "network-requests").measured, "at 3: request 4 was refused by it");
+    assert!(item(5, "network-bytes").measured.ends_with(" came through"));
 }

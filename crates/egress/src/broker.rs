@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) credentials: Vec<Credential>,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) interception: Option<Interception>,
-    pub(crate) budget: Budget,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) names: Names,
     witness: Arc<dyn Witness>,
     next: AtomicU64,
@@ -137,7 +137,7 @@ impl Broker {
     pub fn open(runtime: &Handle, layout: Layout, sockets: Vec<OwnedFd>, terms: Terms, index: Option<Arc<Index>>) -> io::Result<Self> {
         let _inside = runtime.enter();
         let shared = Arc::new(Shared {
-            budget: Budget::new(terms.bytes, terms.requests),
+            budget: Arc::new(Budget::new(terms.bytes, terms.requests)),
             rules: terms.rules,
             credentials: terms.credentials,
             resolver: terms.resolver,
@@ -149,6 +149,9 @@ impl Broker {
             is_unrecorded: AtomicBool::new(false),
             told_names: Mutex::default(),
         });
+        if let Some(index) = &index {
+            index.count_against(&shared.budget);
+        }
         let (closing, closed) = watch::channel(false);
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         let mut servers = Vec::new();

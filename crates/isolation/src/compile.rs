@@ -155,26 +155,28 @@ impl Draft {
         self.tree(image.root.clone(), None, "skeleton");
         let above: Vec<String> = (0..image.layers.len()).map(|number| format!("above-{number}")).collect();
         image.layers.iter().zip(&above).for_each(|(layer, at)| self.tree(layer.path.clone(), None, at));
-        let given = (!spec.doors.files.is_empty()).then_some("given");
-        if given.is_some() {
-            self.given(&spec.doors.files);
-        }
-        let layers: Vec<&str> = given.into_iter().chain(above.iter().map(String::as_str)).chain(["skeleton", "empty"]).collect();
-        self.union("root", &layers, true);
+        let is_in_a_tree = |path: &str| image.trees.iter().any(|(name, _)| below(path, name).is_some());
+        let files = &spec.doors.files;
+        let own = files.iter().filter(|(path, _)| !is_in_a_tree(path)).map(|(path, text)| (path.trim_start_matches('/'), text.as_str()));
+        self.shown("root", "given", own.collect(), &above, "skeleton");
         for (name, path) in &image.trees {
             self.tree(path.clone(), None, &format!("image-{name}"));
             let having = image.layers.iter().zip(&above).filter(|(layer, _)| layer.folders.contains(name));
-            let mut layers: Vec<String> = having.map(|(_, at)| format!("{at}/{name}")).collect();
-            layers.extend([format!("image-{name}"), "empty".into()]);
-            self.union(&format!("root/{name}"), &layers.iter().map(String::as_str).collect::<Vec<_>>(), true);
+            let above: Vec<String> = having.map(|(_, at)| format!("{at}/{name}")).collect();
+            let own = files.iter().filter_map(|(path, text)| Some((below(path, name)?, text.as_str())));
+            self.shown(&format!("root/{name}"), &format!("given-{name}"), own.collect(), &above, &format!("image-{name}"));
         }
     }
 
-    /// A layer above the image with what programs need to find the ways out.
-    fn given(&mut self, files: &[(String, String)]) {
-        let relative = |(path, text): &(String, String)| (OsText::from(path.trim_start_matches('/').as_bytes()), text.clone());
-        let replaced = files.iter().map(relative).collect();
-        self.steps.push(Step::Veil { layer: "given".into(), below: "skeleton".into(), hidden: Vec::new(), replaced });
+    /// A part of the image with the layers above it; where programs need files to find the ways out, these are on top.
+    fn shown(&mut self, at: &str, given: &str, files: Vec<(&str, &str)>, above: &[String], part: &str) {
+        let top = (!files.is_empty()).then_some(given);
+        if let Some(layer) = top {
+            let replaced = files.into_iter().map(|(path, text)| (OsText::from(path.as_bytes()), text.to_owned())).collect();
+            self.steps.push(Step::Veil { layer: layer.into(), below: part.into(), hidden: Vec::new(), replaced });
+        }
+        let layers: Vec<&str> = top.into_iter().chain(above.iter().map(String::as_str)).chain([part, "empty"]).collect();
+        self.union(at, &layers, true);
     }
 
     /// One sized file system for all that the run can write.
@@ -274,6 +276,11 @@ impl Draft {
         self.steps.extend((1..).zip(&doors.addresses).map(address));
         self.steps.extend(doors.doors.iter().map(|door| Step::Door { door: *door }));
     }
+}
+
+/// What is left of an absolute path below a folder of `/`.
+fn below<'a>(path: &'a str, name: &str) -> Option<&'a str> {
+    path.strip_prefix('/')?.strip_prefix(name)?.strip_prefix('/')
 }
 
 /// Marks, replaced files and the folders above them.
@@ -380,6 +387,7 @@ fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
     rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
     let given = spec.doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1));
+    let given = given.filter(|name| spec.image.folders.iter().all(|folder| folder != name));
     let readable: BTreeSet<&str> = ["etc", "proc", "run"].into_iter().chain(given).collect();
     rules.extend(readable.into_iter().map(|name| rule(&format!("/{name}"), Access::Read)));
     rules.push(rule("/inputs", inputs));

@@ -194,4 +194,6 @@ struct Silent;
 
 impl Progress for Silent {
     fn tell(&mut self, _: &str, _: u64) {}
+
+    fn warn(&mut self, _: &str) {}
 }

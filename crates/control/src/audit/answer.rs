@@ -46,11 +46,18 @@ pub struct Item {
     pub measured: String,
     /// Whether the two agree.
     pub is_as_declared: bool,
+    /// Whether it was measured. What was not says why, and is no difference.
+    pub is_measured: bool,
 }
 
 impl Item {
     pub(crate) fn new(capability: &str, declared: impl Into<String>, measured: impl Into<String>, is_as_declared: bool) -> Self {
-        Self { capability: capability.to_owned(), declared: declared.into(), measured: measured.into(), is_as_declared }
+        Self { capability: capability.to_owned(), declared: declared.into(), measured: measured.into(), is_as_declared, is_measured: true }
+    }
+
+    /// What is declared and cannot be measured from inside of this host.
+    pub(crate) fn unmeasured(capability: &str, declared: impl Into<String>, why: &str) -> Self {
+        Self { is_measured: false, ..Self::new(capability, declared, format!("not measured: {why}"), true) }
     }
 
     /// Nothing but what is declared: `extra` is what else was found.

@@ -3,6 +3,7 @@
 use ringfence_policy::{Capabilities, Inputs, Project};
 
 use super::bait::{self, Names};
+use super::ways;
 
 /// Where a cloud tells its machines their credentials, and an address of nobody, to which there is a way only if there is one to everywhere.
 pub(crate) const METADATA: &str = "tcp=169.254.169.254:80";
@@ -32,6 +33,10 @@ pub(crate) const KEYRING: &str = "keyring=session";
 pub(crate) const PROCESSES: &str = "list=/proc";
 pub(crate) const INTERFACES: &str = "text=/proc/self/net/dev";
 pub(crate) const SEGMENTS: &str = "text=/proc/sysvipc/shm";
+/// Sockets of the network that the probe finds, and the addresses that are the sandbox's own.
+pub(crate) const LISTENING: [&str; 4] =
+    ["text=/proc/self/net/tcp", "text=/proc/self/net/udp", "text=/proc/self/net/tcp6", "text=/proc/self/net/udp6"];
+pub(crate) const ADDRESSES: &str = "text=/proc/self/net/fib_trie";
 
 /// What the host has and the probe must see, where nothing holds it back.
 pub(crate) fn bait(names: &Names) -> Vec<String> {
@@ -67,9 +72,11 @@ pub(crate) fn leave(names: &Names, capabilities: &Capabilities) -> Vec<String> {
 }
 
 /// Looks at everything that the run before may have left, and at all that the host has.
-pub(crate) fn look(names: &Names, capabilities: &Capabilities) -> Vec<String> {
+pub(crate) fn look(names: &Names, capabilities: &Capabilities, files: &[(String, String)]) -> Vec<String> {
     let plain = [TOP, MOUNTS, VARIABLES, DESCRIPTORS, INIT_VARIABLES, KEYRING, PROCESSES, INTERFACES, SEGMENTS, METADATA, ANYWHERE, WALK];
-    let mut attempts: Vec<String> = plain.map(str::to_owned).into();
+    let mut attempts: Vec<String> = plain.iter().chain(&LISTENING).chain([&ADDRESSES]).map(|word| (*word).to_owned()).collect();
+    attempts.extend(files.iter().map(|(path, _)| file(path)));
+    attempts.extend(ways::attempts(names, capabilities));
     attempts.extend(self::bait(names));
     attempts.extend(HOST_FILES.map(|path| format!("read={path}")));
     attempts.extend(SYSTEM.map(|folder| format!("write={folder}")));
@@ -80,6 +87,11 @@ pub(crate) fn look(names: &Names, capabilities: &Capabilities) -> Vec<String> {
         attempts.extend(hidden("/inputs/bait").chain(["read=/inputs/bait/notes.txt".to_owned(), "write=/inputs/bait".to_owned()]));
     }
     attempts
+}
+
+/// Reading a file that is laid over the image.
+pub(crate) fn file(path: &str) -> String {
+    format!("text={path}")
 }
 
 /// Reading what a view of the project must hide.

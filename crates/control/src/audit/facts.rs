@@ -35,6 +35,11 @@ impl Facts {
         self.of(tried).map(|fact| String::from_utf8_lossy(&fact.found).into_owned()).unwrap_or_default()
     }
 
+    /// The number in the first line of an answer in HTTP.
+    pub(crate) fn status(&self, tried: &str) -> Option<u16> {
+        self.text(tried).strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+    }
+
     /// The lines of what was found.
     pub(crate) fn lines(&self, tried: &str) -> Vec<String> {
         self.text(tried).lines().map(str::to_owned).collect()

@@ -1,5 +1,6 @@
 //! Holds what was measured against what was declared. Pure: everything it needs to know is in the case.
 
+mod declared;
 mod effects;
 mod files;
 mod installs;
@@ -8,12 +9,9 @@ mod network;
 mod production;
 mod secrets;
 mod survival;
-
-use std::collections::{BTreeMap, BTreeSet};
+mod ways;
 
 use ringfence_evidence::RunEnd;
-use ringfence_isolation::{Plan, Step};
-use ringfence_policy::Capabilities;
 
 use super::aftermath::Aftermath;
 use super::answer::Answer;
@@ -22,37 +20,10 @@ use super::facts::Facts;
 use super::limits::LimitMeasured;
 use super::probing::Measured;
 use crate::request::Secret;
-use crate::run::Explained;
+pub(crate) use declared::{Declared, files};
 
 /// Folders of the sandbox that its programs may write.
 const WRITABLE: [&str; 3] = ["/dev/shm", "/tmp", "/workspace"];
-
-/// What a profile says that a run of it is.
-#[derive(Debug, Clone)]
-pub(crate) struct Declared {
-    /// What was granted.
-    pub(crate) capabilities: Capabilities,
-    /// Who holds each limit.
-    pub(crate) grades: BTreeMap<String, String>,
-    /// Names in `/`.
-    pub(crate) top: BTreeSet<String>,
-    /// Where file systems are mounted; some of them only if the host has the file.
-    pub(crate) mounts: BTreeSet<String>,
-    /// Variables.
-    pub(crate) environment: Vec<(String, String)>,
-}
-
-impl Declared {
-    pub(crate) fn of(explained: &Explained, grades: &BTreeMap<String, String>) -> Self {
-        Self {
-            capabilities: explained.grant.capabilities.clone(),
-            grades: grades.clone(),
-            top: explained.top.clone(),
-            mounts: mount_points(&explained.plan),
-            environment: explained.plan.environment.clone(),
-        }
-    }
-}
 
 /// Everything that is judged.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +45,7 @@ pub(crate) struct Case<'a> {
 pub(crate) fn answers(case: &Case<'_>) -> Vec<Answer> {
     let questions = [
         ("What file system can the code see?", files::items(case)),
-        ("What destinations can it reach?", network::items(case)),
+        ("What destinations can it reach?", [network::items(case), ways::items(case)].concat()),
         ("What variables and secrets exist in the process?", secrets::items(case)),
         ("Are installs unrestricted?", installs::items(case)),
         ("What limits hold?", limits::items(case)),
@@ -85,23 +56,6 @@ pub(crate) fn answers(case: &Case<'_>) -> Vec<Answer> {
     (1..).zip(questions).map(|(number, (question, items))| Answer { number, question: question.into(), items }).collect()
 }
 
-/// Where the plan mounts something in the new root.
-fn mount_points(plan: &Plan) -> BTreeSet<String> {
-    let at = |step: &Step| match step {
-        Step::Tmpfs { at, .. } | Step::Union { at, .. } | Step::View { at, .. } | Step::Terminals { at, .. } => Some(at.clone()),
-        Step::Proc { at } | Step::Mask { at } | Step::Tree { at, .. } | Step::Disk { at, .. } => Some(at.clone()),
-        Step::Bind { to, .. } => Some(to.clone()),
-        Step::Device { name } => Some(format!("root/dev/{name}")),
-        Step::Folder { .. } | Step::Copy { .. } | Step::Veil { .. } | Step::Link { .. } | Step::ReadOnly { .. } => None,
-        Step::HostName { .. } | Step::Loopback | Step::Address { .. } | Step::Door { .. } | Step::Enter => None,
-    };
-    let inside = |at: String| match at.strip_prefix("root")? {
-        "" => Some("/".to_owned()),
-        path => path.starts_with('/').then(|| path.to_owned()),
-    };
-    plan.steps.iter().filter_map(at).filter_map(inside).collect()
-}
-
 /// True if a path is one of some folders or below one.
 fn is_below(path: &str, folders: &[&str]) -> bool {
     folders.iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
@@ -109,12 +63,14 @@ fn is_below(path: &str, folders: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use ringfence_isolation::Fact;
     use ringfence_policy::{Profile, shipped};
 
     use super::super::attempts::{
-        self, ANYWHERE, DESCRIPTORS, INIT_VARIABLES, INTERFACES, KEPT, KEYRING, METADATA, MOUNTS, PROCESSES, SEGMENTS, TOP, UNNAMED,
-        VARIABLES, WALK,
+        self, ADDRESSES, ANYWHERE, DESCRIPTORS, INIT_VARIABLES, INTERFACES, KEPT, KEYRING, LISTENING, METADATA, MOUNTS, PROCESSES,
+        SEGMENTS, TOP, UNNAMED, VARIABLES, WALK,
     };
     use super::*;
     use crate::report::{ArtifactReport, RunReport};
@@ -134,6 +90,9 @@ mod tests {
             PROCESSES => fact(tried, 0, "1\n7\nself"),
             INTERFACES => fact(tried, 0, "face |bytes\n    lo: 0 0"),
             SEGMENTS => fact(tried, 0, "key shmid"),
+            ADDRESSES => fact(tried, 0, "|-- 127.0.0.1\n /32 host LOCAL\n|-- 127.255.255.255\n /32 link BROADCAST"),
+            listening if LISTENING.contains(&listening) => fact(tried, 0, "sl local_address rem_address st"),
+            asking if ["http=", "socks=", "name="].iter().any(|verb| asking.starts_with(verb)) => fact(tried, 111, ""),
             METADATA | ANYWHERE => fact(tried, 101, ""),
             "read=/inputs/bait/notes.txt" => fact(tried, 0, ""),
             other if ["run=", "append=", "remove=", "leave-"].iter().any(|verb| other.starts_with(verb)) => fact(tried, 0, ""),
@@ -151,21 +110,25 @@ mod tests {
         let capabilities = Profile::parse("p", text).unwrap().bound;
         let names = Names { mark: "mark".into(), token: "the-token".into(), folder: "/bait".into(), service: "127.0.0.1:9".into() };
         let said = |tried: String| changed.iter().find(|fact| fact.tried == tried.as_bytes()).cloned().unwrap_or(as_it_should_be(&tried));
-        let looked = Facts(attempts::look(&names, &capabilities).into_iter().map(said).collect());
+        let looked = Facts(attempts::look(&names, &capabilities, &[]).into_iter().map(said).collect());
         let facts = Facts(attempts::leave(&names, &capabilities).into_iter().map(said).collect());
         let patch = Some("--- a/gone.txt\n+++ b/notes.txt\n".to_owned());
         let mut left = Measured { report: RunReport::begin("r", "me", "p"), facts, patch };
         left.report.artifacts = vec![artifact(KEPT)];
-        let measured = |(key, lowered)| LimitMeasured { key, met: "held".into(), lowered, is_held: true };
+        let measured = |(key, lowered)| LimitMeasured { key, met: "held".into(), lowered, is_held: Some(true) };
         let mut limits: Vec<LimitMeasured> = capabilities.limits.iter().map(measured).collect();
         let mut after = Aftermath::default();
         change(&mut after, &mut left, &mut limits);
         let declared = Declared {
             capabilities,
+            image: "host, sha256:1".into(),
             grades: BTreeMap::new(),
             top: ["usr".to_owned()].into(),
             mounts: ["/".to_owned()].into(),
             environment: vec![("HOME".into(), "/workspace".into())],
+            files: Vec::new(),
+            doors: Default::default(),
+            addresses: vec![("127.0.0.1".parse().unwrap(), 8)],
         };
         let case = Case {
             declared: &declared,
@@ -221,7 +184,17 @@ mod tests {
             (KEYRING, 0, "77", "3 the caller's keyring"),
             (PROCESSES, 0, "1\n7\n8", "3 processes"),
             ("write=/usr/local/lib", 0, "", "4 folders of the system that can be written"),
-            (ANYWHERE, 0, "", "4 routes to a package index"),
+            (ANYWHERE, 0, "", "4 routes past the index"),
+            (LISTENING[0], 0, "sl\n0: 0100007F:0C38 00000000:0000 0A", "2 listening"),
+            (LISTENING[2], 0, "sl\n0: 00000000000000000000000000000000:0C38 0:0 0A", "2 listening"),
+            (LISTENING[1], 13, "", "2 listening"),
+            (ADDRESSES, 0, "|-- 10.0.0.1\n /32 host LOCAL", "2 its own addresses"),
+            ("http=127.0.0.1:3128 CONNECT mark.invalid:443", 0, "HTTP/1.1 403 Forbidden", "2 proxy and name server"),
+            ("http=127.0.0.1:3128 CONNECT 127.0.0.1:9", 0, "HTTP/1.1 200 OK", "2 destinations"),
+            ("http=127.0.0.1:3128 GET http://127.0.0.1:9/", 0, "HTTP/1.1 502 Bad Gateway", "7 direct ways"),
+            ("socks=169.254.169.254:80", 0, "0", "8 effects by the run itself"),
+            ("name=mark.invalid", 0, "0 192.0.2.7", "2 proxy and name server"),
+            ("http=127.0.0.1:3129 GET /", 0, "HTTP/1.1 404 Not Found", "4 package index"),
             ("read=/tmp/mark", 0, "", "6 files in /tmp and /dev/shm"),
             ("append=/dev/shm/mark", 13, "", "6 files in /tmp and /dev/shm"),
             ("leave-process=mark", 11, "", "6 processes"),
@@ -243,7 +216,7 @@ mod tests {
         assert_eq!(more, ["8 leaves the sandbox"]);
         let lost = differences(&[], |_, left, _| left.patch = None);
         assert_eq!(lost, ["8 changes to the project"]);
-        let exceeded = differences(&[], |_, _, limits| limits[0].is_held = false);
+        let exceeded = differences(&[], |_, _, limits| limits[0].is_held = Some(false));
         assert_eq!(exceeded, ["5 wall"]);
         let unmeasured = differences(&[], |_, _, limits| limits.truncate(9));
         assert_eq!(unmeasured, ["5 artifact-bytes"]);

@@ -1,16 +1,19 @@
 //! What limits hold: each is lowered by the same mechanism that a request uses, and the probe goes beyond it. Limits that end the run have a sandbox
 //! of their own.
 
+mod crossing;
+
 use std::collections::BTreeMap;
 
 use ringfence_evidence::RunEnd;
 use ringfence_policy::{Capabilities, Glob, LimitKey, Limits};
 
 use super::AuditError;
+use super::bait::Bait;
 use super::probing::{Measured, Probing};
 
 /// The values to which limits are lowered, in the limit's unit, where the profile's own is not lower still.
-const LOWERED: [(LimitKey, u64); 11] = [
+const LOWERED: [(LimitKey, u64); 13] = [
     (LimitKey::Wall, 400),
     (LimitKey::Cpu, 300),
     (LimitKey::Cpus, 500),
@@ -22,6 +25,8 @@ const LOWERED: [(LimitKey, u64); 11] = [
     (LimitKey::OpenFiles, 32),
     (LimitKey::Artifacts, 1),
     (LimitKey::ArtifactBytes, 10),
+    (LimitKey::NetworkRequests, 3),
+    (LimitKey::NetworkBytes, 150),
 ];
 
 /// Milliseconds for which the probe waits or computes beyond a limit of time.
@@ -43,13 +48,13 @@ pub(crate) struct LimitMeasured {
     pub(crate) met: String,
     /// The lowered value.
     pub(crate) lowered: u64,
-    /// Whether it was held.
-    pub(crate) is_held: bool,
+    /// Whether it was held; `None` where that cannot be measured, and `met` says why.
+    pub(crate) is_held: Option<bool>,
 }
 
 impl Probing<'_> {
     /// Measures every limit that the profile has.
-    pub(crate) fn limits(&self, capabilities: &Capabilities) -> Result<Vec<LimitMeasured>, AuditError> {
+    pub(crate) fn limits(&self, bait: &Bait, capabilities: &Capabilities) -> Result<Vec<LimitMeasured>, AuditError> {
         let lowered = Lowered::of(capabilities);
         let mut measured = lowered.bounding(self)?;
         measured.extend(lowered.ending(self, LimitKey::Memory, |most| format!("memory={}", most * 3))?);
@@ -60,6 +65,8 @@ impl Probing<'_> {
         for key in [LimitKey::Artifacts, LimitKey::ArtifactBytes] {
             measured.extend(lowered.exported(self, key, capabilities)?);
         }
+        measured.extend(lowered.requests(self, &bait.names, capabilities)?);
+        measured.extend(lowered.bytes(self, capabilities)?);
         measured.sort_by_key(|limit| limit.key);
         Ok(measured)
     }
@@ -85,7 +92,11 @@ impl Lowered {
     }
 
     fn measured(&self, key: LimitKey, met: String, is_held: bool) -> Option<LimitMeasured> {
-        self.get(key).map(|lowered| LimitMeasured { key, met, lowered, is_held })
+        self.get(key).map(|lowered| LimitMeasured { key, met, lowered, is_held: Some(is_held) })
+    }
+
+    fn unmeasured(&self, key: LimitKey, why: &str) -> Option<LimitMeasured> {
+        self.get(key).map(|lowered| LimitMeasured { key, met: why.to_owned(), lowered, is_held: None })
     }
 
     /// Those at which the program sees an error and goes on: in one sandbox, three times as much as is allowed.

@@ -12,6 +12,7 @@ mod facts;
 mod judge;
 mod limits;
 mod probing;
+mod ways;
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -117,9 +118,9 @@ impl Runner {
         see_bait(&bait)?;
         let left = probing.leave(&bait, &explained.grant.capabilities)?;
         let after = Aftermath::look(self, &left.report.run, &bait);
-        let looked = probing.look(&bait, &explained.grant.capabilities)?;
+        let looked = probing.look(&bait, &explained)?;
         let unasked = probing.unasked_project(&bait, &explained.grant.capabilities)?;
-        let limits = probing.limits(&explained.grant.capabilities)?;
+        let limits = probing.limits(&bait, &explained.grant.capabilities)?;
         let answers = judge::answers(&Case {
             declared: &Declared::of(&explained, &left.report.grades),
             looked: &looked.facts,

@@ -11,6 +11,7 @@ use ringfence_policy::{Capabilities, Glob, Inputs, Limits, Project};
 use super::attempts;
 use super::bait::Bait;
 use super::facts::Facts;
+use super::judge;
 use super::{AuditError, AuditRequest};
 use crate::inside::{Inside, Weakening};
 use crate::report::RunReport;
@@ -77,11 +78,12 @@ impl<'a> Probing<'a> {
     }
 
     /// Looks at everything.
-    pub(crate) fn look(&self, bait: &Bait, capabilities: &Capabilities) -> Result<Measured, AuditError> {
+    pub(crate) fn look(&self, bait: &Bait, explained: &Explained) -> Result<Measured, AuditError> {
+        let capabilities = &explained.grant.capabilities;
         let has_inputs = capabilities.inputs == Inputs::Named;
         self.measure(RunRequest {
             inputs: has_inputs.then(|| InputRequest { path: bait.names.project(), name: "bait".into() }).into_iter().collect(),
-            ..self.asking(attempts::look(&bait.names, capabilities))
+            ..self.asking(attempts::look(&bait.names, capabilities, &judge::files(&explained.plan)))
         })
     }
 
@@ -172,4 +174,6 @@ struct Quiet;
 
 impl Progress for Quiet {
     fn tell(&mut self, _: &str, _: u64) {}
+
+    fn warn(&mut self, _: &str) {}
 }

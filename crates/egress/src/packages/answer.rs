@@ -29,6 +29,8 @@ pub(crate) enum Denied {
     Method,
     #[error("ringfence: the index of {ecosystem} packages cannot be used: {why}")]
     Upstream { ecosystem: ringfence_policy::Ecosystem, why: String },
+    #[error("ringfence: limit `{0}` is reached")]
+    Limit(&'static str),
     #[error("ringfence: this cannot be recorded, so it is not served")]
     Unrecorded,
     #[error("ringfence: packages cannot be kept on this host")]
@@ -38,7 +40,7 @@ pub(crate) enum Denied {
 impl Denied {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Refused(_) => StatusCode::FORBIDDEN,
+            Self::Refused(_) | Self::Limit(_) => StatusCode::FORBIDDEN,
             Self::Absent(_) => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,

@@ -59,6 +59,7 @@ impl Index {
     pub(crate) async fn file(self: &Arc<Self>, wanted: Wanted) -> Result<Answer, Denied> {
         match self.verified(&wanted).await {
             Ok((verified, is_from_cache)) => {
+                self.take_bytes(verified.digests.bytes())?;
                 self.tell_served(PackageEvent {
                     sha256: Some(verified.digests.of_algorithm(Algorithm::Sha256).digits().to_owned()),
                     is_from_cache,

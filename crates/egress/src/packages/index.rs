@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, Request, header};
+use http_body_util::Either;
+use hyper::body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,6 +30,7 @@ use super::pins::Pins;
 use super::rules::{Refusal, Rule, Rules};
 use super::upstreams::{UpstreamError, Upstreams};
 use super::witness::PackageWitness;
+use crate::budget::Budget;
 
 /// How long a client may take to say what it wants.
 const HEADERS: Duration = Duration::from_secs(60);
@@ -90,6 +93,8 @@ pub struct Index {
     fetched_bytes: AtomicU64,
     questions: AtomicU64,
     has_made_room: AtomicBool,
+    /// What one run may have of the network; an index that serves no run has none.
+    budget: OnceLock<Arc<Budget>>,
     clock: fn() -> SystemTime,
 }
 
@@ -117,10 +122,16 @@ impl Index {
             fetched_bytes: AtomicU64::new(0),
             questions: AtomicU64::new(0),
             has_made_room: AtomicBool::new(false),
+            budget: OnceLock::new(),
             served: Mutex::default(),
             refused: Mutex::default(),
             clock: setup.clock,
         })
+    }
+
+    /// From now on what comes through here counts as the run's.
+    pub(crate) fn count_against(&self, budget: &Arc<Budget>) {
+        self.budget.set(Arc::clone(budget)).unwrap_or_default(); // it serves one run
     }
 
     /// Answers the requests of one connection until it ends. What is wrong with the connection itself is the client's own affair.
@@ -129,11 +140,34 @@ impl Index {
         let index = Arc::clone(&self);
         let service = service_fn(move |request| {
             let index = Arc::clone(&index);
-            async move { Ok::<_, Infallible>(index.answer(&request).await) }
+            async move { Ok::<_, Infallible>(index.counted(&request).await) }
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(32 << 10).max_headers(64).half_close(true);
         drop(server.serve_connection(TokioIo::new(stream), service).await);
+    }
+
+    /// A request and a page count like any other; a file counts where it is served.
+    async fn counted(self: &Arc<Self>, request: &Request<Incoming>) -> Answer {
+        if self.budget.get().is_some_and(|budget| !budget.take_request()) {
+            return Denied::Limit("network-requests").answer();
+        }
+        let answer = self.answer(request).await;
+        match answer.body() {
+            Either::Left(page) => match self.take_bytes(page.size_hint().lower()) {
+                Ok(()) => answer,
+                Err(denied) => denied.answer(),
+            },
+            Either::Right(_) => answer,
+        }
+    }
+
+    /// Takes bytes that are about to go inside.
+    pub(crate) fn take_bytes(&self, bytes: u64) -> Result<(), Denied> {
+        match self.budget.get().is_none_or(|budget| budget.take_bytes(bytes)) {
+            true => Ok(()),
+            false => Err(Denied::Limit("network-bytes")),
+        }
     }
 
     async fn answer(self: &Arc<Self>, request: &Request<Incoming>) -> Answer {

@@ -30,7 +30,10 @@ pub fn client_settings(packages: &Packages, base_url: &str) -> ClientSettings {
     let files = [
         ("/etc/pip.conf", format!("[global]\n{}", lines(&pip, " = "))),
         ("/etc/uv/uv.toml", uv_toml(base)),
-        ("/etc/npmrc", npmrc),
+        // npm looks below the folder that its node is installed in; Debian's looks in `/etc`.
+        ("/etc/npmrc", npmrc.clone()),
+        ("/usr/etc/npmrc", npmrc.clone()),
+        ("/usr/local/etc/npmrc", npmrc),
         ("/.cargo/config.toml", cargo_toml(base)),
     ];
     ClientSettings { environment, files: files.map(|(path, text)| (path.to_owned(), text)).to_vec() }
@@ -103,8 +106,11 @@ mod tests {
     fn the_files_say_the_same_as_the_variables() {
         let files = client_settings(&Packages::nothing(), "http://127.0.0.1:3129").files;
         let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
-        assert_eq!(paths, ["/etc/pip.conf", "/etc/uv/uv.toml", "/etc/npmrc", "/.cargo/config.toml"]);
+        assert_eq!(
+            paths,
+            ["/etc/pip.conf", "/etc/uv/uv.toml", "/etc/npmrc", "/usr/etc/npmrc", "/usr/local/etc/npmrc", "/.cargo/config.toml"]
+        );
         assert!(files[0].1.contains("only-binary = :all:\n") && files[2].1.contains("ignore-scripts=true\n"));
-        assert!(files[3].1.parse::<toml::Table>().is_ok() && files[1].1.parse::<toml::Table>().is_ok());
+        assert!(files[5].1.parse::<toml::Table>().is_ok() && files[1].1.parse::<toml::Table>().is_ok());
     }
 }

@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod asking;
 mod exceed;
 mod files;
 mod leave;
@@ -68,6 +69,9 @@ fn tried(attempt: &[u8]) -> Found {
         b"unix" => network::unix(operand),
         b"abstract" => network::abstract_name(operand),
         b"socket" => network::socket(operand),
+        b"http" => asking::http(operand),
+        b"socks" => asking::socks(operand),
+        b"name" => asking::name(operand),
         b"keyring" => leave::keyring(),
         b"leave-process" => leave::process(),
         b"leave-segment" => leave::segment(number(operand)?),

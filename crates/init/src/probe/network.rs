@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink;
 use rustix::net::{AddressFamily, Protocol, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::socket_error};
@@ -15,17 +16,25 @@ const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
 
 /// Connects to `ADDRESS:PORT`.
 pub(crate) fn tcp(operand: &[u8]) -> Found {
-    let text = core::str::from_utf8(operand).map_err(|_| Errno::INVAL)?;
-    let address: SocketAddr = text.parse().map_err(|_| Errno::INVAL)?;
+    stream(address(operand)?).map(|_| Vec::new())
+}
+
+/// Reads `ADDRESS:PORT`.
+pub(crate) fn address(text: &[u8]) -> Result<SocketAddr, Errno> {
+    core::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Errno::INVAL)
+}
+
+/// A connection, which does not block.
+pub(crate) fn stream(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     match connect(&socket, &address) {
         Err(Errno::INPROGRESS) => {}
-        connected => return connected.map(|()| Vec::new()),
+        connected => return connected.map(|()| socket),
     }
     match poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&PATIENCE))? {
         0 => Err(Errno::TIMEDOUT),
-        _ => socket_error(&socket)?.map(|()| Vec::new()),
+        _ => socket_error(&socket)?.map(|()| socket),
     }
 }
 

@@ -80,13 +80,24 @@ fn closing_line(audit: &Audit) -> String {
         1 => "1 difference".to_owned(),
         count => format!("{count} differences"),
     };
+    let unmeasured = match audit.answers.iter().flat_map(|answer| &answer.items).filter(|item| !item.is_measured).count() {
+        0 => String::new(),
+        count => format!(", {count} not measured"),
+    };
     let runs = audit.runs.len();
     let image = if audit.image.starts_with("host,") { String::new() } else { format!(" in image {}", audit.image) };
-    format!("ringfence: audit of {}{image}: {found}; {runs} runs of the probe on record, the first {}", audit.profile, audit.runs[0])
+    format!(
+        "ringfence: audit of {}{image}: {found}{unmeasured}; {runs} runs of the probe on record, the first {}",
+        audit.profile, audit.runs[0]
+    )
 }
 
 fn mark(item: &Item) -> &'static str {
-    if item.is_as_declared { "ok" } else { "DIFFERS" }
+    match (item.is_as_declared, item.is_measured) {
+        (false, _) => "DIFFERS",
+        (true, true) => "ok",
+        (true, false) => "not measured",
+    }
 }
 
 fn table(audit: &Audit) -> String {

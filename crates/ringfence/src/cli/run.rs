@@ -97,7 +97,7 @@ pub(crate) fn run(context: &Context, arguments: RunArguments) -> Result<u8, Fail
         true => OutputTo::Report,
         false => OutputTo::Streams { stdout: stdout.as_fd(), stderr: stderr.as_fd() },
     };
-    let mut line = progress::Line::new(context.is_quiet);
+    let mut line = if arguments.json { progress::Line::beside_a_report(context.is_quiet) } else { progress::Line::new(context.is_quiet) };
     let attachments = Attachments { output, progress: &mut line, cancel: Some(cancel.as_fd()) };
     let mut report = runner.run(&request, attachments).map_err(|e| Failure::hinted(&e, e.hint()))?;
     drop(line);

@@ -1,5 +1,6 @@
 //! `ringfence audit` as its users see it. That it finds what was weakened is shown by the tests of `control`, which can weaken a sandbox.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -15,11 +16,17 @@ fn audit(place: &Place, options: &[&str]) -> (Value, String, i32) {
 #[test]
 fn each_shipped_profile_that_can_run_is_as_it_declares() {
     for place in Place::each() {
-        for profile in ["data-analysis", "base"] {
+        for profile in ["data-analysis", "base", "web-research", "code-change"] {
             let (audit, said, status) = audit(&place, &["--profile", profile]);
             assert_eq!((&audit["differences"], status), (&json!(0), 0), "{:?} {said} {audit:#}", place.user);
             assert!(said.contains("everything measured is as declared"), "{said}");
             assert_eq!(audit["answers"].as_array().unwrap().len(), 8);
+            // What a host outside, or a package, would be needed for is named and is no difference.
+            let items = audit["answers"].as_array().unwrap().iter().flat_map(|answer| answer["items"].as_array().unwrap());
+            let unmeasured = items.filter(|item| item["is_measured"] == json!(false)).count();
+            let wanted = BTreeMap::from([("web-research", 1), ("code-change", 3)]).get(profile).copied().unwrap_or(0);
+            assert_eq!(unmeasured, wanted, "{audit:#}");
+            assert!(wanted == 0 || said.contains(&format!(", {wanted} not measured; ")), "{said}");
         }
         place.assert_clean();
     }

@@ -21,6 +21,7 @@ mod kills;
 mod left;
 mod limits;
 mod network;
+mod packages;
 mod project;
 mod race;
 mod recipe;

@@ -1,6 +1,6 @@
 //! What file system can the code see?
 
-use ringfence_policy::{Inputs, Project, Spawn};
+use ringfence_policy::{Inputs, Project, Set, Spawn};
 
 use super::super::answer::Item;
 use super::super::attempts::{self, HOST_FILES, MOUNTS, PLACES, TOP, WALK};
@@ -8,10 +8,34 @@ use super::super::facts::Facts;
 use super::{Case, WRITABLE, is_below};
 
 pub(super) fn items(case: &Case<'_>) -> Vec<Item> {
-    let mut items = vec![top(case), mounts(case), writable(case), executable(case), host_files(case)];
+    let mut items = vec![image(case), top(case), mounts(case), laid(case), writable(case), executable(case), host_files(case)];
     items.extend(inputs(case));
     items.extend(project(case));
     items
+}
+
+/// What was named is what was seen, exactly; the digest says which.
+fn image(case: &Case<'_>) -> Item {
+    let seen = &case.declared.image;
+    let declared = case.declared.capabilities.image.to_string();
+    let is_named = match &case.declared.capabilities.image {
+        Set::Only(images) => images.iter().any(|image| seen.starts_with(&image.to_string())),
+        Set::All => seen.starts_with("host,"),
+    };
+    Item::new("image", declared, seen.clone(), is_named)
+}
+
+/// Files that tell programs where the ways out are say what was planned.
+fn laid(case: &Case<'_>) -> Item {
+    let files = &case.declared.files;
+    let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    let declared = if paths.is_empty() { "none".to_owned() } else { paths.join(" ") };
+    let differ = files.iter().filter(|(path, text)| case.looked.text(&attempts::file(path)) != *text);
+    let differ: Vec<&str> = differ.map(|(path, _)| path.as_str()).collect();
+    match differ.is_empty() {
+        true => Item::new("files laid over it", declared, "as they were planned", true),
+        false => Item::new("files laid over it", declared, format!("not as planned: {}", differ.join(" ")), false),
+    }
 }
 
 fn top(case: &Case<'_>) -> Item {

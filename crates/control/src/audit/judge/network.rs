@@ -2,14 +2,15 @@
 
 use super::super::answer::Item;
 use super::super::attempts::{self, ANYWHERE, INTERFACES, KINDS, METADATA, WALK};
+use super::super::ways;
 use super::Case;
+use super::ways::passed;
 
 /// Kernel's answers that mean that there is no way at all, not even one on which nobody answers.
 const NO_WAY: [i32; 3] = [101, 13, 1]; // ENETUNREACH, EACCES, EPERM
 
 pub(super) fn items(case: &Case<'_>) -> Vec<Item> {
-    let network = case.declared.capabilities.reachable().to_string();
-    vec![interfaces(case), Item::nothing("destinations", network, &reached(case)), sockets(case), kinds(case)]
+    vec![interfaces(case), direct(case), sockets(case), kinds(case)]
 }
 
 fn interfaces(case: &Case<'_>) -> Item {
@@ -22,19 +23,28 @@ fn interfaces(case: &Case<'_>) -> Item {
     }
 }
 
-/// Places outside the sandbox to which there is a way.
+/// Past the proxy there is no way, whatever is declared.
+fn direct(case: &Case<'_>) -> Item {
+    let network = case.declared.capabilities.reachable().to_string();
+    let reached = reached(case);
+    match ways::listed(&case.declared.capabilities).is_empty() {
+        true => Item::nothing("destinations", network, &reached),
+        false => Item::nothing_else("destinations", network, &reached),
+    }
+}
+
+/// Places outside the sandbox to which there is a way that nobody declared.
 pub(super) fn reached(case: &Case<'_>) -> Vec<String> {
     let has_way = |tried: &str| case.looked.errno(tried).is_none_or(|errno| !NO_WAY.contains(&errno));
     let answers = |tried: &str| case.looked.errno(tried).is_none_or(|errno| errno == 0);
     let service = attempts::service(case.names);
-    [
+    let is_declared = |tried: &str| case.declared.doors.contains(&tried.replacen("tcp=", "tcp ", 1));
+    let direct = [
         answers(&service).then(|| "a service on the host's loopback".to_owned()),
-        has_way(METADATA).then(|| "the metadata service of a cloud".to_owned()),
+        (has_way(METADATA) && !is_declared(METADATA)).then(|| "the metadata service of a cloud".to_owned()),
         has_way(ANYWHERE).then(|| "addresses of the internet".to_owned()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    direct.into_iter().flatten().chain(passed(case)).collect()
 }
 
 fn sockets(case: &Case<'_>) -> Item {

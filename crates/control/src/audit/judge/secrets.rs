@@ -18,7 +18,11 @@ fn variables(case: &Case<'_>) -> Item {
     let found: Vec<&str> = text.split('\0').filter(|line| !line.is_empty()).collect();
     let declared: Vec<String> = case.declared.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let name = |line: &str| line.split('=').next().unwrap_or_default().to_owned();
-    let extra: Vec<String> = found.iter().filter(|line| !declared.iter().any(|d| d == *line)).map(|line| name(line)).collect();
+    let extra: Vec<String> = found
+        .iter()
+        .filter(|line| !declared.iter().any(|d| d == *line) && !case.declared.is_placeholder(line))
+        .map(|line| name(line))
+        .collect();
     let missing: Vec<String> = declared.iter().filter(|line| !found.contains(&line.as_str())).map(|line| name(line)).collect();
     let names: Vec<&str> = case.declared.environment.iter().map(|(name, _)| name.as_str()).collect();
     match missing.is_empty() {

@@ -38,6 +38,7 @@ pub(super) fn offer(offer: &Offer, accept: &str, is_explained: bool) -> Answer {
 pub(super) fn explained(name: &str, denied: &Denied, accept: &str) -> Answer {
     let words = match denied {
         Denied::Refused(refusal) => refusal.rule.words(),
+        Denied::Limit(_) => "limits",
         Denied::Absent(_) | Denied::Method | Denied::Upstream { .. } | Denied::Unrecorded | Denied::Storage => "no answer from the index",
     };
     page(name, &[explanation(name, words)], accept)

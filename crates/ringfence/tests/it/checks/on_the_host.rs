@@ -20,6 +20,43 @@ const HELD: &[(&str, &[&str])] = &[
     ("XA-20", &["nothing_survives_from_one_run_to_the_next", "xa_20_nothing_survives_a_run_that_was_killed"]),
     ("XA-21", &["xa_21_what_cannot_be_opened_is_cleaned_up"]),
     ("XA-22", &["xa_22_artifacts_of_one_name_are_both_kept", "out_never_overwrites_without_force_and_follows_no_link"]),
+    ("PK-01", &["pk_01_an_index_that_the_program_names_itself_is_not_reached", "pk_01_no_request_is_passed_on_to_another_place"]),
+    (
+        "PK-03",
+        &[
+            "pk_03_a_script_of_a_package_does_not_run_inside",
+            "pk_03_install_scripts_do_not_run_unless_they_are_allowed",
+            "pk_03_scripts_that_only_the_tarball_tells_of_are_found",
+        ],
+    ),
+    (
+        "PK-06",
+        &[
+            "pk_06_a_look_alike_name_is_refused",
+            "pk_06_a_name_and_a_version_that_are_not_listed_are_refused_with_the_rule",
+            "pk_06_a_crate_that_is_not_listed_is_refused_with_the_rule",
+        ],
+    ),
+    (
+        "PK-07",
+        &[
+            "pk_07_an_unpinned_child_of_a_pinned_parent_is_refused",
+            "pk_07_a_child_outside_the_lock_is_refused",
+            "pk_07_a_requirements_file_with_hashes_pins_what_is_installed",
+        ],
+    ),
+    ("PK-08", &["pk_08_a_version_younger_than_the_least_age_is_refused_until_the_clock_has_moved"]),
+    ("PK-09", &["pk_09_a_poisoned_cache_file_is_fetched_anew", "pk_09_two_runs_share_what_is_kept_and_neither_can_alter_it"]),
+    (
+        "PK-10",
+        &[
+            "pk_10_a_wheel_that_leads_out_of_its_folder_is_refused",
+            "pk_10_a_bomb_and_a_crowd_are_refused_without_being_unpacked",
+            "pk_10_a_tarball_that_does_more_than_unpack_is_refused",
+        ],
+    ),
+    ("PK-14", &["pk_14_a_slow_or_endless_file_is_stopped_at_its_limits", "pk_14_a_slow_or_endless_page_is_stopped_at_its_limits"]),
+    ("PK-15", &["pk_15_each_of_13_packages_inside_is_on_record_as_it_is_on_disk"]),
     ("EV-01", &["a_changed_byte_anywhere_is_found", "every_changed_byte_of_either_file_is_found"]),
     ("EV-02", &["cuts_swaps_and_repeats_are_found"]),
     ("EV-03", &["cuts_swaps_and_repeats_are_found"]),
@@ -47,7 +84,6 @@ const HELD: &[(&str, &[&str])] = &[
 const WAITING: &[(&str, &[&str])] = &[
     ("there is no API to ask for an export; a path on the command line is held by SBX-162", &["XA-16"]),
     ("a record stands for one run: nothing yet signs which runs there were", &["EV-06"]),
-    ("no packages are installed yet", &["PK-01", "PK-03", "PK-06", "PK-07", "PK-08", "PK-09", "PK-10", "PK-14", "PK-15"]),
     (
         "there is no gateway yet",
         &[
