@@ -64,7 +64,9 @@ pub(crate) fn perform(
     report: &mut RunReport,
 ) -> Result<(RunEnd, Option<Remains>), RunError> {
     let mut performance = Performance { runner, grant, request, inside, stop: Stop::of(attachments.cancel), journal, report };
-    match performance.perform(attachments) {
+    let performed = performance.perform(attachments);
+    performance.report.is_stopped = performance.stop.signal.get().is_some();
+    match performed {
         Ok((end, remains)) => Ok((end, Some(remains))),
         Err(Halt::Ended(end)) => Ok((end, None)),
         Err(Halt::Broken(error)) => Err(error),

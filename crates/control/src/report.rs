@@ -75,6 +75,9 @@ pub struct RunReport {
     /// The status with which `ringfence run` exits.
     #[serde(skip)]
     pub exit_status: i32,
+    /// Whether the caller asked to stop after the program had ended, while artifacts were collected.
+    #[serde(skip)]
+    pub is_stopped: bool,
     /// What a person should look at.
     #[serde(skip)]
     pub warning: Option<String>,
@@ -175,6 +178,7 @@ impl RunReport {
             refused_packages: Vec::new(),
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
+            is_stopped: false,
             warning: None,
         }
     }

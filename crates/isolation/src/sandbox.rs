@@ -308,7 +308,8 @@ impl<'a> Sandbox<'a> {
         for running in &mut self.running {
             running.pump();
         }
-        if ready.cancel {
+        // Where the run has ended by something else the wish to stop is left for whoever looks next.
+        if ready.cancel && self.ended_by.is_none() {
             self.cancelled();
         }
         if ready.death && !self.is_empty {

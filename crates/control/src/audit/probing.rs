@@ -115,9 +115,11 @@ impl<'a> Probing<'a> {
         let attachments = Attachments { output: OutputTo::Report, progress: &mut Quiet, cancel: self.cancel };
         let report = self.runner.run_inside(request, attachments, &Inside::Probe { weakening: self.weakening })?;
         self.runs.borrow_mut().push(report.run.clone());
-        match &report.end {
-            RunEnd::Failed { step, .. } if step == "interrupted" => Err(AuditError::Silent { end: "interrupted".into(), run: report.run }),
-            _ => Ok(report),
+        // A wish to stop that came while artifacts were collected does not change how the run ended.
+        let is_interrupted = matches!(&report.end, RunEnd::Failed { step, .. } if step == "interrupted");
+        match is_interrupted || report.is_stopped {
+            true => Err(AuditError::Silent { end: "interrupted".into(), run: report.run }),
+            false => Ok(report),
         }
     }
 

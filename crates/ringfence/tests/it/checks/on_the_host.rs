@@ -20,7 +20,14 @@ const HELD: &[(&str, &[&str])] = &[
     ("XA-20", &["nothing_survives_from_one_run_to_the_next", "xa_20_nothing_survives_a_run_that_was_killed"]),
     ("XA-21", &["xa_21_what_cannot_be_opened_is_cleaned_up"]),
     ("XA-22", &["xa_22_artifacts_of_one_name_are_both_kept", "out_never_overwrites_without_force_and_follows_no_link"]),
-    ("PK-01", &["pk_01_an_index_that_the_program_names_itself_is_not_reached", "pk_01_no_request_is_passed_on_to_another_place"]),
+    (
+        "PK-01",
+        &[
+            "pk_01_an_index_that_the_program_names_itself_is_not_reached",
+            "pk_01_an_index_that_cargo_is_told_of_inside_is_not_reached",
+            "pk_01_no_request_is_passed_on_to_another_place",
+        ],
+    ),
     (
         "PK-03",
         &[

@@ -74,3 +74,22 @@ fn a_lock_of_npms_own_pins_what_is_installed() {
         assert_eq!(ran.report["locks"], json!([{ "file": "package-lock.json", "pins": 2 }]));
     }
 }
+
+/// What it pins is what pip may have too: the index asks for the bytes, not for the client.
+#[test]
+fn a_lock_of_uvs_form_pins_what_is_installed() {
+    for rig in Rig::each().into_iter().filter(|_| has("pip")) {
+        let bytes = rig.shelf.wheel("good", "1.0", &[]);
+        rig.shelf.wheel("good", "1.1", &[]);
+        let lock = format!(
+            "version = 1\n\n[[package]]\nname = \"good\"\nversion = \"1.0\"\nsource = {{ registry = \"https://index.example/simple\" }}\n\
+             wheels = [{{ url = \"u\", hash = \"sha256:{}\" }}]\n",
+            parcel::sha256(&bytes)
+        );
+        rig.place.write("app/uv.lock", lock);
+        rig.profile("python = \"locked\"");
+        let ran = rig.run(&["--project", "app"], &format!("{PIP} good 2>&1 && python3 -c 'import good; print(good.version)'"));
+        ran.succeeds().says("1.0\n");
+        assert_eq!(ran.report["locks"], json!([{ "file": "uv.lock", "pins": 1 }]));
+    }
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::rig::{Ran, Rig};
-use super::shelf::LONG_AGO;
+use super::shelf::{LONG_AGO, Shelf};
 use crate::support::outcome;
 use crate::tools::reachable;
 
@@ -37,6 +37,19 @@ fn cargo_fetches_what_is_listed_and_builds_it_and_it_runs() {
         let refused = cargo(&rig, &[], "cargo fetch 2>&1");
         refused.says("ringfence: rust package some-child is not on the list (rule: allowlist)");
         assert!(refused.status != 0 && refused.refused() == ["some-child: allowlist".to_owned()].into());
+    }
+}
+
+/// As `pk_01_an_index_that_the_program_names_itself_is_not_reached`, for cargo.
+#[test]
+fn pk_01_an_index_that_cargo_is_told_of_inside_is_not_reached() {
+    for rig in Rig::each() {
+        let bait = Shelf::new();
+        bait.krate("parent", "1.0.0", &[], Some(LONG_AGO));
+        rig.profile("rust = \"allowlist\"\nallow = [\"rust:parent\"]");
+        let source = format!("source.ringfence.registry=\"sparse+{}\"", bait.upstream.url("/rust/"));
+        let ran = cargo(&rig, &[], &format!("cargo fetch --config '{source}' 2>&1"));
+        assert!(ran.status != 0 && bait.upstream.asked().is_empty() && ran.packages().is_empty(), "{}", ran.text);
     }
 }
 
