@@ -12,8 +12,8 @@ use std::time::Duration;
 use ringfence_policy::HostName;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::budget::Budget;
 use crate::credential::Credential;
@@ -23,13 +23,15 @@ use crate::packages::Index;
 use crate::resolver::Resolver;
 use crate::rules::Rules;
 use crate::tls::Interception;
-use crate::witness::{EgressEvent, Refused, RequestLine, Unrecorded, Way, Witness, printable};
+use crate::witness::{EgressEvent, Refused, RequestLine, Unrecorded, Way, Witness, legible, printable};
 use crate::{dns, proxy, tunnel};
 
 /// Connections at once; more wait to be taken.
 const CONNECTIONS: usize = 200;
 /// Refusals that are told one by one.
 const REFUSALS: u64 = 1000;
+/// Pipes at once, of two descriptors each: with those of the connections they are fewer than the 1024 that a process has where nobody says more.
+const PIPES: usize = 128;
 /// After an accept that failed, most often for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -66,6 +68,9 @@ pub(crate) struct Shared {
     refusals: AtomicU64,
     is_unrecorded: AtomicBool,
     told_names: Mutex<HashSet<String>>,
+    /// Connections to hosts, which hold what is to be told of them.
+    drivers: Mutex<JoinSet<()>>,
+    pipes: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -84,7 +89,7 @@ impl Shared {
     /// Tells of a refusal. Many are counted only: whoever is refused can ask as often as they like.
     pub(crate) fn refuse(&self, way: Way, host: &str, port: Option<u16>, reason: &str, request: Option<RequestLine>) {
         if self.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS {
-            let refused = Refused { way, host: printable(host), port, reason: reason.to_owned(), request };
+            let refused = Refused { way, host: printable(host), port, reason: legible(reason), request };
             self.tell(EgressEvent::Refused(refused)).unwrap_or_default(); // nothing is done either way
         }
     }
@@ -95,6 +100,18 @@ impl Shared {
         if told.len() < REFUSALS as usize && told.insert(name.to_owned()) {
             self.refuse(Way::Name, name, None, &format!("no rule names `{}`", printable(name)), None);
         }
+    }
+
+    /// Work of a connection that ends before the broker does.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        while drivers.try_join_next().is_some() {}
+        drivers.spawn(work)
+    }
+
+    /// Room for a pipe, as long as it is held.
+    pub(crate) fn pipe(&self) -> Option<OwnedSemaphorePermit> {
+        self.pipes.clone().try_acquire_owned().ok()
     }
 
     /// One connection or request more.
@@ -148,6 +165,8 @@ impl Broker {
             refusals: AtomicU64::new(0),
             is_unrecorded: AtomicBool::new(false),
             told_names: Mutex::default(),
+            drivers: Mutex::default(),
+            pipes: Arc::new(Semaphore::new(PIPES)),
         });
         let (closing, closed) = watch::channel(false);
         let places = Arc::new(Semaphore::new(CONNECTIONS));
@@ -178,6 +197,8 @@ impl Broker {
         for server in self.servers {
             runtime.block_on(server).unwrap_or_default(); // one that panicked has ended
         }
+        let mut drivers = std::mem::take(&mut *self.shared.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        runtime.block_on(drivers.shutdown());
         Totals {
             untold_refusals: self.shared.refusals.load(Ordering::Relaxed).saturating_sub(REFUSALS),
             is_out_of_bytes: self.shared.budget.is_out_of_bytes(),

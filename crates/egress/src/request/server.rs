@@ -16,7 +16,8 @@ use tokio::net::TcpStream;
 use crate::broker::Shared;
 use crate::dial::NoDial;
 use crate::request::body::{ReplyBody, text};
-use crate::request::forward::{Forwarder, NoReply, Switched};
+use crate::request::forward::{Forwarder, NoReply};
+use crate::request::switched::Switched;
 use crate::request::target::{self, authority};
 use crate::rules::Place;
 use crate::tunnel::{self, Ready, Target};
@@ -81,11 +82,11 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(shared: Arc<Shared>, mo
         .serve_connection(TokioIo::new(stream), service_fn(move |request| Box::pin(answer(answering.clone(), request))));
     // The connection is taken back afterwards, whatever it becomes.
     let served = std::future::poll_fn(|context| connection.poll_without_shutdown(context)).await;
-    if let Err(error) = &served {
-        server.note_broken(error);
-    }
     let next = server.next.lock().unwrap_or_else(PoisonError::into_inner).take();
     let parts = connection.into_parts();
+    if let Err(error) = &served {
+        server.note_broken(error, parts.read_buf.is_empty());
+    }
     (next, parts.io.into_inner(), parts.read_buf.to_vec())
 }
 
@@ -142,9 +143,9 @@ impl Server {
         NoReply::Refused(self.shared.take_request().err().unwrap_or(reason))
     }
 
-    /// What was no request: a head that is too long, too slow or none.
-    fn note_broken(&self, error: &hyper::Error) {
-        if error.is_parse() || error.is_timeout() {
+    /// What was no request: a head that is too long, too slow or none. A client that says nothing more has asked for nothing.
+    fn note_broken(&self, error: &hyper::Error, is_silent: bool) {
+        if error.is_parse() || (error.is_timeout() && !is_silent) {
             self.shared.take_request().unwrap_or_default(); // it counts all the same
             self.shared.refuse(self.way(), "", None, &format!("not a request: {error}"), None);
         }
