@@ -28,6 +28,8 @@ use crate::{dns, proxy, tunnel};
 
 /// Connections at once; more wait to be taken.
 const CONNECTIONS: usize = 200;
+/// Bytes that wait in a connection with a client, each way.
+const WAITING: usize = 256 << 10;
 /// Refusals that are told one by one.
 const REFUSALS: u64 = 1000;
 /// Pipes at once, of two descriptors each: with those of the connections they are fewer than the 1024 that a process has where nobody says more.
@@ -210,6 +212,9 @@ impl Broker {
 
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(socket);
+    // Those that are taken from it have the same. What waits in them is the host's memory, and left alone they grow to megabytes.
+    rustix::net::sockopt::set_socket_send_buffer_size(&listener, WAITING)?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, WAITING)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }
