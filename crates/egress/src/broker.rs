@@ -121,6 +121,11 @@ impl Shared {
         self.budget.take_request().then_some(()).ok_or_else(|| "limit `network-requests` is reached".to_owned())
     }
 
+    /// Room for one that is counted later.
+    pub(crate) fn has_request(&self) -> Result<(), String> {
+        self.budget.has_request().then_some(()).ok_or_else(|| "limit `network-requests` is reached".to_owned())
+    }
+
     /// The name that a local address stands for.
     pub(crate) fn name_of(&self, address: SocketAddr) -> Option<HostName> {
         match address {

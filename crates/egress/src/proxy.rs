@@ -27,7 +27,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
             serve_socks(shared, &mut stream).await.unwrap_or_default();
         }
         Ok(Ok(1)) => request::serve_proxy(shared, stream).await,
-        Ok(Ok(_) | Err(_)) | Err(_) => {}
+        Ok(Ok(_) | Err(_)) | Err(_) => shared.take_request().unwrap_or_default(), // it counts all the same
     }
 }
 

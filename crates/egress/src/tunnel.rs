@@ -59,6 +59,7 @@ async fn prepare_quietly(shared: &Arc<Shared>, target: &Target) -> Result<Ready,
         return Err(NoDial::Refused(format!("no rule allows {}:{}", target.host, target.port)));
     };
     if look == Look::Requests {
+        shared.has_request().map_err(NoDial::Refused)?;
         return Ok(Ready::Requests);
     }
     shared.take_request().map_err(NoDial::Refused)?;
