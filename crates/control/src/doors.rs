@@ -21,6 +21,8 @@ use crate::request::RunRequest;
 
 /// Threads that serve the ways out of one run: more of them wake each other more than they help.
 const THREADS: usize = 1;
+/// Threads that wait for the host's resolver or a disk: a name server that never answers holds one for each name.
+const WAITERS: usize = 64;
 /// How long the last of them may take to end: one can hang in the host's resolver.
 const LAST: Duration = Duration::from_secs(2);
 /// Where programs inside find whom to trust.
@@ -140,7 +142,9 @@ impl DoorsAhead {
     pub(crate) fn open(self, sockets: Vec<OwnedFd>, helpers: &Helpers<'_>) -> io::Result<OpenDoors> {
         let recording = helpers.recording;
         let index = self.packages.map(|packages| packages.index(helpers.environment, helpers.cache.clone(), recording.clone()));
-        let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("egress").enable_io().enable_time().build()?;
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(THREADS).max_blocking_threads(WAITERS).thread_name("egress").enable_io().enable_time();
+        let runtime = builder.build()?;
         let terms = Terms {
             rules: self.rules,
             credentials: self.credentials,

@@ -40,6 +40,10 @@ impl Recording {
         (report.network, report.packages, report.refused_packages) = (seen.reports, seen.packages, seen.refused_packages);
     }
 
+    fn append(&self, event: Event) -> Result<(), Unrecorded> {
+        self.journal.append(event).map_err(|error| Unrecorded(error.to_string()))
+    }
+
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,8 +51,10 @@ impl Recording {
 
 impl Witness for Recording {
     fn tell(&self, event: EgressEvent) -> Result<(), Unrecorded> {
-        self.seen().note(&event);
-        self.journal.append(record(event)).map_err(|error| Unrecorded(error.to_string()))
+        let mut seen = self.seen(); // held, so that the report has the order of the record
+        self.append(record(event.clone()))?;
+        seen.note(&event);
+        Ok(())
     }
 }
 
@@ -56,23 +62,24 @@ impl PackageWitness for Recording {
     fn tell(&self, event: PackageEvent) -> Result<(), Unrecorded> {
         let PackageEvent { ecosystem, name, version, file, decision, sha256, source, is_from_cache, bytes } = event;
         let ecosystem = ecosystem.to_string();
-        let event = match decision {
+        let mut seen = self.seen();
+        match decision {
             PackageDecision::Served => {
                 let sha256 = sha256.map(|digits| format!("sha256:{digits}")).unwrap_or_default();
                 let source = source.unwrap_or_default();
                 let package = PackageRecord { ecosystem, name, version, file, sha256, source, is_from_cache, bytes };
-                push(&mut self.seen().packages, &package);
-                Event::PackageServed { package }
+                self.append(Event::PackageServed { package: package.clone() })?;
+                push(&mut seen.packages, &package);
             }
             PackageDecision::Refused { rule } => {
                 let rule = rule.to_string();
                 let report = PackageRefusalReport { ecosystem, name, version, file, rule };
-                push(&mut self.seen().refused_packages, &report);
-                let PackageRefusalReport { ecosystem, name, version, file, rule } = report;
-                Event::PackageRefused { ecosystem, name, version, file, rule }
+                let PackageRefusalReport { ecosystem, name, version, file, rule } = report.clone();
+                self.append(Event::PackageRefused { ecosystem, name, version, file, rule })?;
+                push(&mut seen.refused_packages, &report);
             }
-        };
-        self.journal.append(event).map_err(|error| Unrecorded(error.to_string()))
+        }
+        Ok(())
     }
 }
 

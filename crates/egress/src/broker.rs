@@ -12,8 +12,8 @@ use std::time::Duration;
 use ringfence_policy::HostName;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
 use crate::budget::Budget;
 use crate::credential::Credential;
@@ -23,13 +23,17 @@ use crate::packages::Index;
 use crate::resolver::Resolver;
 use crate::rules::Rules;
 use crate::tls::Interception;
-use crate::witness::{EgressEvent, Refused, RequestLine, Unrecorded, Way, Witness, printable};
+use crate::witness::{EgressEvent, Refused, RequestLine, Unrecorded, Way, Witness, legible, printable};
 use crate::{dns, proxy, tunnel};
 
 /// Connections at once; more wait to be taken.
 const CONNECTIONS: usize = 200;
+/// Bytes that wait in a connection with a client, each way.
+const WAITING: usize = 256 << 10;
 /// Refusals that are told one by one.
 const REFUSALS: u64 = 1000;
+/// Pipes at once, of two descriptors each: with those of the connections they are fewer than the 1024 that a process has where nobody says more.
+const PIPES: usize = 128;
 /// After an accept that failed, most often for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -66,6 +70,9 @@ pub(crate) struct Shared {
     refusals: AtomicU64,
     is_unrecorded: AtomicBool,
     told_names: Mutex<HashSet<String>>,
+    /// Connections to hosts, which hold what is to be told of them.
+    drivers: Mutex<JoinSet<()>>,
+    pipes: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -84,7 +91,7 @@ impl Shared {
     /// Tells of a refusal. Many are counted only: whoever is refused can ask as often as they like.
     pub(crate) fn refuse(&self, way: Way, host: &str, port: Option<u16>, reason: &str, request: Option<RequestLine>) {
         if self.refusals.fetch_add(1, Ordering::Relaxed) < REFUSALS {
-            let refused = Refused { way, host: printable(host), port, reason: reason.to_owned(), request };
+            let refused = Refused { way, host: printable(host), port, reason: legible(reason), request };
             self.tell(EgressEvent::Refused(refused)).unwrap_or_default(); // nothing is done either way
         }
     }
@@ -97,9 +104,26 @@ impl Shared {
         }
     }
 
+    /// Work of a connection that ends before the broker does.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut drivers = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        while drivers.try_join_next().is_some() {}
+        drivers.spawn(work)
+    }
+
+    /// Room for a pipe, as long as it is held.
+    pub(crate) fn pipe(&self) -> Option<OwnedSemaphorePermit> {
+        self.pipes.clone().try_acquire_owned().ok()
+    }
+
     /// One connection or request more.
     pub(crate) fn take_request(&self) -> Result<(), String> {
         self.budget.take_request().then_some(()).ok_or_else(|| "limit `network-requests` is reached".to_owned())
+    }
+
+    /// Room for one that is counted later.
+    pub(crate) fn has_request(&self) -> Result<(), String> {
+        self.budget.has_request().then_some(()).ok_or_else(|| "limit `network-requests` is reached".to_owned())
     }
 
     /// The name that a local address stands for.
@@ -148,6 +172,8 @@ impl Broker {
             refusals: AtomicU64::new(0),
             is_unrecorded: AtomicBool::new(false),
             told_names: Mutex::default(),
+            drivers: Mutex::default(),
+            pipes: Arc::new(Semaphore::new(PIPES)),
         });
         if let Some(index) = &index {
             index.count_against(&shared.budget);
@@ -181,6 +207,8 @@ impl Broker {
         for server in self.servers {
             runtime.block_on(server).unwrap_or_default(); // one that panicked has ended
         }
+        let mut drivers = std::mem::take(&mut *self.shared.drivers.lock().unwrap_or_else(PoisonError::into_inner));
+        runtime.block_on(drivers.shutdown());
         Totals {
             untold_refusals: self.shared.refusals.load(Ordering::Relaxed).saturating_sub(REFUSALS),
             is_out_of_bytes: self.shared.budget.is_out_of_bytes(),
@@ -192,6 +220,9 @@ impl Broker {
 
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     let listener = StdListener::from(socket);
+    // Those that are taken from it have the same. What waits in them is the host's memory, and left alone they grow to megabytes.
+    rustix::net::sockopt::set_socket_send_buffer_size(&listener, WAITING)?;
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, WAITING)?;
     listener.set_nonblocking(true)?;
     TcpListener::from_std(listener)
 }

@@ -26,6 +26,13 @@ impl Budget {
         take(&self.requests, 1, &self.is_out_of_requests)
     }
 
+    /// Takes none, and says whether there is one left.
+    pub(crate) fn has_request(&self) -> bool {
+        let is_there = self.requests.load(Ordering::Relaxed) > 0;
+        self.is_out_of_requests.fetch_or(!is_there, Ordering::Relaxed);
+        is_there
+    }
+
     /// Takes bytes that are about to be passed on; false if they are more than is left.
     pub(crate) fn take_bytes(&self, bytes: u64) -> bool {
         take(&self.bytes, bytes, &self.is_out_of_bytes)

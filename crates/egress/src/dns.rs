@@ -3,6 +3,7 @@
 //! Nothing is asked outside: a question that goes nowhere carries nothing out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::A;
@@ -14,6 +15,8 @@ use crate::broker::Shared;
 
 /// The largest question that is read.
 const MOST_BYTES: usize = 1232;
+/// After an error of the socket's, which may well come again at once.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Seconds for which an answer holds: the run's whole life, and no longer than that matters.
 const LIFE: u32 = 3600;
 
@@ -22,7 +25,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, socket: UdpSocket) {
     let mut buffer = [0; MOST_BYTES];
     loop {
         let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(PAUSE).await;
             continue;
         };
         if let Some(reply) = reply(&shared, &buffer[..length]) {

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ringfence_policy::HostName;
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::broker::Shared;
-use crate::witness::{Closed, EgressEvent, Opened, RequestLine, Seen, Unrecorded, Way};
+use crate::witness::{Closed, EgressEvent, Opened, RequestLine, Seen, Unrecorded, Way, legible};
 
 /// What is about to happen.
 #[derive(Debug)]
@@ -116,7 +117,12 @@ impl Exchange {
 
     /// Notes why it ends; the first cause is the one that counts.
     pub(crate) fn ended_by(&self, cause: &str) {
-        self.outcome().cause.get_or_insert_with(|| cause.to_owned());
+        self.outcome().cause.get_or_insert_with(|| legible(cause));
+    }
+
+    /// Room for a pipe of the kernel's.
+    pub(crate) fn pipe(&self) -> Option<OwnedSemaphorePermit> {
+        self.shared.pipe()
     }
 }
 

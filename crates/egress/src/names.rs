@@ -10,14 +10,27 @@ use ringfence_policy::HostName;
 pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Bits of its prefix.
 pub(crate) const BITS: u8 = 15;
-/// Names at once.
-const MOST: u32 = 65_536;
+/// Names of one run. Whoever asks for names below a wildcard can ask for as many as they like.
+const MOST: u32 = 8192;
 
 #[derive(Debug, Default)]
 struct Table {
     by_name: HashMap<HostName, Ipv4Addr>,
     by_address: HashMap<Ipv4Addr, HostName>,
     given: u32,
+}
+
+impl Table {
+    /// The next address that stands for nothing: a rule may name one of the range as it is.
+    fn free(&mut self) -> Ipv4Addr {
+        loop {
+            self.given += 1;
+            let address = Ipv4Addr::from_bits(FIRST.to_bits() + self.given);
+            if !self.by_address.contains_key(&address) {
+                return address;
+            }
+        }
+    }
 }
 
 /// Which name has which address, for one run.
@@ -34,11 +47,8 @@ impl Names {
         let address = match name.address() {
             Some(std::net::IpAddr::V4(address)) => address,
             Some(std::net::IpAddr::V6(_)) => return None,
-            None if table.given == MOST => return None,
-            None => {
-                table.given += 1;
-                Ipv4Addr::from_bits(FIRST.to_bits() + table.given)
-            }
+            None if table.given >= MOST => return None,
+            None => table.free(),
         };
         table.by_name.insert(name.clone(), address);
         table.by_address.insert(address, name.clone());
@@ -48,5 +58,19 @@ impl Names {
     /// The name that an address stands for.
     pub(crate) fn name_of(&self, address: Ipv4Addr) -> Option<HostName> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_address.get(&address).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_a_rule_names_stands_for_nothing_else() {
+        let names = Names::default();
+        let literal: HostName = "198.18.0.2".parse().unwrap();
+        assert_eq!(names.address_of(&literal), Some(Ipv4Addr::new(198, 18, 0, 2)));
+        assert_eq!(names.address_of(&"a.example.com".parse().unwrap()), Some(Ipv4Addr::new(198, 18, 0, 3)));
+        assert_eq!(names.name_of(Ipv4Addr::new(198, 18, 0, 2)), Some(literal));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::broker::Shared;
 use crate::dial::NoDial;
 use crate::request;
-use crate::socks::{self, Reply};
+use crate::socks::{self, Asked, Reply};
 use crate::tunnel::{self, Target};
 use crate::witness::Way;
 
@@ -27,13 +27,20 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
             serve_socks(shared, &mut stream).await.unwrap_or_default();
         }
         Ok(Ok(1)) => request::serve_proxy(shared, stream).await,
-        Ok(Ok(_) | Err(_)) | Err(_) => {}
+        Ok(Ok(_) | Err(_)) | Err(_) => shared.take_request().unwrap_or_default(), // it counts all the same
     }
 }
 
 async fn serve_socks(shared: Arc<Shared>, stream: &mut TcpStream) -> io::Result<()> {
     let heard = timeout(PATIENCE, socks::hear(stream)).await.map_err(io::Error::other)??;
-    let Some((host, port)) = heard else { return Ok(()) };
+    let (host, port) = match heard {
+        Asked::Connection(host, port) => (host, port),
+        Asked::Other(reason) => {
+            shared.take_request().unwrap_or_default(); // it counts all the same
+            shared.refuse(Way::Socks, "", None, reason, None);
+            return Ok(());
+        }
+    };
     let Ok(name) = host.parse::<HostName>() else {
         shared.take_request().unwrap_or_default(); // it counts all the same
         shared.refuse(Way::Socks, &host, Some(port), "the host is not a host name", None);

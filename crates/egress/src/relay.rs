@@ -23,12 +23,17 @@ const PIPE: usize = 256 << 10;
 pub(crate) async fn both(client: &mut TcpStream, upstream: &mut TcpStream, exchange: &Exchange) -> io::Result<()> {
     let (from_client, to_client) = client.split();
     let (from_host, to_host) = upstream.split();
-    let up = flow(from_client, to_host, |bytes| exchange.up(bytes));
-    let down = flow(from_host, to_client, |bytes| exchange.down(bytes));
+    let up = flow(from_client, to_host, exchange, |bytes| exchange.up(bytes));
+    let down = flow(from_host, to_client, exchange, |bytes| exchange.down(bytes));
     tokio::try_join!(up, down).map(drop)
 }
 
-async fn flow(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, count: impl Fn(usize) -> Result<(), OutOfBytes>) -> io::Result<()> {
+async fn flow(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    exchange: &Exchange,
+    count: impl Fn(usize) -> Result<(), OutOfBytes>,
+) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     let mut passed = 0;
     while passed < SMALL {
@@ -40,10 +45,11 @@ async fn flow(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, count: impl Fn(usiz
         to.write_all(&buffer[..read]).await?;
         passed += read as u64;
     }
-    match pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK) {
-        Ok(pipe) => splice_all(from.as_ref(), to.as_ref(), pipe, count).await,
+    let room = exchange.pipe();
+    match room.as_ref().and_then(|_| pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()) {
+        Some(pipe) => splice_all(from.as_ref(), to.as_ref(), pipe, count).await,
         // Out of descriptors: slower, and the same.
-        Err(_) => copy_all(from, to, buffer, count).await,
+        None => copy_all(from, to, buffer, count).await,
     }
 }
 

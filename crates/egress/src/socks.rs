@@ -22,31 +22,37 @@ pub(crate) enum Reply {
     NoSuchAddress = 8,
 }
 
-/// A host as it was sent, and a port.
-pub(crate) type Asked = (String, u16);
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// A connection: to a host as it was sent, and a port.
+    Connection(String, u16),
+    /// Something that is not served, and was answered so.
+    Other(&'static str),
+}
 
-/// Hears what is asked; `None` after an answer that ends it.
-pub(crate) async fn hear(stream: &mut TcpStream) -> io::Result<Option<Asked>> {
+/// Hears what is asked.
+pub(crate) async fn hear(stream: &mut TcpStream) -> io::Result<Asked> {
     let mut greeting = [0; 2];
     stream.read_exact(&mut greeting).await?;
     let mut methods = vec![0; greeting[1].into()];
     stream.read_exact(&mut methods).await?;
     if greeting[0] != VERSION || !methods.contains(&NO_AUTHENTICATION) {
         stream.write_all(&[VERSION, NO_METHOD]).await?;
-        return Ok(None);
+        return Ok(Asked::Other("SOCKS 5 is served without authentication only"));
     }
     stream.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
     let mut request = [0; 4];
     stream.read_exact(&mut request).await?;
     if request[..2] != [VERSION, CONNECT] {
         answer(stream, Reply::NoSuchCommand).await?;
-        return Ok(None);
+        return Ok(Asked::Other("SOCKS serves connections to hosts only"));
     }
     let Some(host) = host(stream, request[3]).await? else {
         answer(stream, Reply::NoSuchAddress).await?;
-        return Ok(None);
+        return Ok(Asked::Other("SOCKS knows no such kind of address"));
     };
-    Ok(Some((host, stream.read_u16().await?)))
+    Ok(Asked::Connection(host, stream.read_u16().await?))
 }
 
 /// Bytes that are no text stand as replacement characters, which no host name holds.

@@ -59,6 +59,7 @@ async fn prepare_quietly(shared: &Arc<Shared>, target: &Target) -> Result<Ready,
         return Err(NoDial::Refused(format!("no rule allows {}:{}", target.host, target.port)));
     };
     if look == Look::Requests {
+        shared.has_request().map_err(NoDial::Refused)?;
         return Ok(Ready::Requests);
     }
     shared.take_request().map_err(NoDial::Refused)?;
@@ -149,6 +150,7 @@ async fn serve_requests(shared: &Arc<Shared>, target: &Target, client: &mut TcpS
                 Ok(inner) => request::serve_fixed(shared.clone(), place(target, Scheme::Https), target.way, inner).await,
                 Err(error) => {
                     let reason = format!("the client does not accept the run's own certificate for `{}`: {error}", target.host);
+                    shared.take_request().unwrap_or_default(); // it counts all the same
                     shared.refuse(target.way, target.host.as_str(), Some(target.port), &reason, None);
                 }
             }
@@ -156,7 +158,10 @@ async fn serve_requests(shared: &Arc<Shared>, target: &Target, client: &mut TcpS
         (Hello::Plain, _) if has(Scheme::Http) => {
             request::serve_fixed(shared.clone(), place(target, Scheme::Http), target.way, tls::Prefixed::new(head, client)).await;
         }
-        (hello, _) => refuse(shared, target, client, head, &not_for(target, &hello)).await,
+        (hello, _) => {
+            shared.take_request().unwrap_or_default(); // it counts all the same
+            refuse(shared, target, client, head, &not_for(target, &hello)).await;
+        }
     }
 }
 

@@ -144,3 +144,9 @@ pub(crate) fn printable(text: &str) -> String {
     let escaped: String = text.chars().take(256).flat_map(char::escape_debug).collect();
     escaped.chars().take(256).collect()
 }
+
+/// A reason as it may stand in a record: our words, around those of strangers.
+pub(crate) fn legible(text: &str) -> String {
+    let escaped = |c: char| if "\\'\"".contains(c) { c.to_string() } else { c.escape_debug().to_string() };
+    text.chars().map(escaped).flat_map(|part| part.chars().collect::<Vec<_>>()).take(512).collect()
+}

@@ -97,6 +97,7 @@ pub const REFUSED_RANGES: &[(&str, &str)] = &[
     ("240.0.0.0/4", "reserved and broadcast"),
     ("168.63.129.16/32", "metadata of a cloud"),
     ("::/96", "this host, and IPv4 written as IPv6"),
+    ("::ffff:0:0:0/96", "IPv4 by translation"),
     ("64:ff9b::/96", "IPv4 by translation"),
     ("64:ff9b:1::/48", "IPv4 by translation"),
     ("100::/64", "discarded"),
@@ -109,6 +110,9 @@ pub const REFUSED_RANGES: &[(&str, &str)] = &[
     ("fe80::/10", "link-local"),
     ("fec0::/10", "site-local"),
     ("ff00::/8", "multicast"),
+    ("::/3", "not given out"),
+    ("4000::/2", "not given out"),
+    ("8000::/1", "not given out"),
 ];
 
 /// Why an address is refused to every name, unless the operator's exceptions hold it. An IPv4 address inside an IPv6 one counts as what it is.
@@ -179,6 +183,16 @@ mod tests {
             "ff02::1",
             "2606:4700::5efe:7f00:1",
             "198.18.0.1",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b:1::7f00:1",
+            "64:ff9b:2::7f00:1",
+            "2001:0:7f00:1::1",
+            "fec0::1",
+            "100:0:0:1::1",
+            "1::1",
+            "4000::1",
+            "8000::7f00:1",
+            "fe00::1",
         ] {
             assert!(why(address, &[]).is_some(), "{address}");
         }

@@ -241,11 +241,31 @@ mod tests {
             ("127.1:80", None),
             ("exämple.com:443", None),
             ("example.com:0", None),
+            ("010.0.0.1:80", None),
+            ("1.2.3:80", None),
+            ("1.2.3.4.:80", None),
+            ("example.com..:80", None),
+            ("a..example.com:80", None),
+            ("a.0x1:80", None),
+            ("[1.2.3.4]:80", Some("http://1.2.3.4:80")),
+            ("[example.com]:80", None),
+            ("[fe80::1%eth0]:80", None),
+            ("a_b.example.com:80", Some("http://a_b.example.com:80")),
+            ("-a.example.com:80", None),
             ("::1:443", None),
         ] {
             let read = text.parse::<Destination>().ok().map(|d| d.to_string());
             assert_eq!(read.as_deref(), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_as_long_as_the_dns_has_it() {
+        let is_read = |name: &str| format!("{name}:80").parse::<Destination>().is_ok();
+        let (label, longer) = ("a".repeat(63), "a".repeat(64));
+        assert!(is_read(&format!("{label}.example.com")) && !is_read(&format!("{longer}.example.com")));
+        let most = format!("{label}.{label}.{label}.{}", "a".repeat(61));
+        assert!(most.len() == 253 && is_read(&most) && is_read(&format!("{most}.")) && !is_read(&format!("{most}a")));
     }
 
     #[test]

@@ -72,14 +72,45 @@ impl PathPrefix {
         path.strip_prefix(&self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// True if the path of a request is below. One that a server may read differently from us is not: dot segments and empty ones, backslashes, and
-    /// percent signs that stand for one of these.
+    /// True if the path of a request is below. One that a server may read differently from us is below nothing.
     pub fn covers_request(&self, path: &str) -> bool {
-        let lower = path.to_ascii_lowercase();
-        let is_doubtful = ["%2f", "%5c", "%2e", "%25", "%00", "\\", "//", ";"].iter().any(|part| lower.contains(part));
-        let has_dots = path.split('/').any(|segment| segment == "." || segment == "..");
-        !is_doubtful && !has_dots && self.is_above(path)
+        let segments = path.strip_suffix('/').unwrap_or(path).split('/').skip(1);
+        self.is_above(path) && segments.into_iter().all(is_certain)
     }
+}
+
+/// What some servers take for a dot, a slash, a backslash, a percent sign, or a mark that ends a path, once they have made a text plain (Unicode's
+/// compatibility forms, and what Windows fits to its code pages).
+const LOOK_ALIKES: &str = "\u{2024}\u{2025}\u{2026}\u{fe19}\u{fe52}\u{ff0e}\u{3002}\u{ff61}\u{2044}\u{2215}\u{2216}\u{29f8}\u{29f5}\u{ff0f}\u{ff3c}\
+                           \u{fe68}\u{a5}\u{20a9}\u{2100}\u{2101}\u{2105}\u{2106}\u{ff05}\u{fe6a}\u{ff1b}\u{37e}\u{fe54}\u{ff1f}\u{fe56}\u{ff03}\u{fe5f}";
+
+/// Whether a segment of a request's path is read alike by every server: it is not empty and no dots alone, also where blanks are trimmed; what percent
+/// signs stand for is text, and nothing that divides paths.
+fn is_certain(segment: &str) -> bool {
+    let Some(text) = decoded(segment).and_then(|bytes| String::from_utf8(bytes).ok()) else { return false };
+    let is_doubtful = |c: char| c.is_control() || LOOK_ALIKES.contains(c);
+    let is_dots = text.chars().all(|c| c == '.' || c.is_whitespace());
+    !is_dots && !text.contains(is_doubtful)
+}
+
+/// The bytes of a segment; none if it holds what must not stand there as it is, or behind a percent sign.
+fn decoded(segment: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        let is_encoded = byte == b'%';
+        let byte = if is_encoded { hex(rest.next()?)? << 4 | hex(rest.next()?)? } else { byte };
+        let is_wrong = if is_encoded { b"./\\%;?#".contains(&byte) } else { !byte.is_ascii_graphic() || b"\\;".contains(&byte) };
+        if is_wrong {
+            return None;
+        }
+        bytes.push(byte);
+    }
+    Some(bytes)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 impl Element for PathPrefix {
@@ -118,9 +149,39 @@ mod tests {
             ("/v1/..;/admin", false),
             ("/v1/%252e%252e/", false),
             ("/V1", false),
+            ("/v1/caf%C3%A9/%20a", true),
+            ("/v1/a%2eb", false),
+            ("/v1/..%20/admin", false),
+            ("/v1/..%c2%a0/admin", false),
+            ("/v1/.../admin", false),
+            ("/v1/%20/admin", false),
+            ("/v1/..%09/admin", false),
+            ("/v1/..%0d%0a/admin", false),
+            ("/v1/..%3b/admin", false),
+            ("/v1/a%3f", false),
+            ("/v1/a%23b", false),
+            ("/v1/a%7fb", false),
+            ("/v1/%c0%ae%c0%ae/admin", false),
+            ("/v1/%e0%80%af", false),
+            ("/v1/%c0%af..", false),
+            ("/v1/%uff0e%uff0e/admin", false),
+            ("/v1/%ef%bc%8e%ef%bc%8e/admin", false),
+            ("/v1/%e2%80%a5/admin", false),
+            ("/v1/a%ef%bc%8fb", false),
+            ("/v1/%2", false),
+            ("/v1/%", false),
+            ("/v1/%zz", false),
+            ("/v1/\u{ff0e}\u{ff0e}/admin", false),
+            ("/v1/a\tb", false),
+            ("/v1/\u{9b}", false),
+            ("//v1", false),
+            ("/v1//", false),
+            ("*", false),
+            ("", false),
         ] {
             assert_eq!(prefix.covers_request(path), is_below, "{path}");
         }
-        assert!("/".parse::<PathPrefix>().unwrap().covers_request("/any/thing"));
+        let root: PathPrefix = "/".parse().unwrap();
+        assert!(root.covers_request("/any/thing") && root.covers_request("/") && !root.covers_request("*") && !root.covers_request("//"));
     }
 }

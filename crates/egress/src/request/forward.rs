@@ -5,27 +5,26 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderValue, UPGRADE};
+use http::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use ringfence_policy::Scheme;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::broker::Shared;
 use crate::credential::Credential;
 use crate::dial::{self, NoDial};
-use crate::exchange::{Exchange, Plan};
-use crate::request::body::{Counted, ReplyBody, Toward, text};
-use crate::request::headers::{self, Masks};
-use crate::request::scrub::Scrubber;
-pub(crate) use crate::request::switched::Switched;
+use crate::exchange::{Exchange, OutOfBytes, Plan};
+use crate::request::body::{Counted, ReplyBody, Toward};
+use crate::request::headers;
+use crate::request::mask::{Mask, masks_of};
+use crate::request::reply::receive;
+use crate::request::switched::Switched;
 use crate::request::target::host_value;
 use crate::rules::{Asked, Place};
 use crate::witness::{RequestLine, Seen, Way};
@@ -56,7 +55,7 @@ impl NoReply {
         matches!(self, Self::Told(..))
     }
 
-    fn bad_gateway(reason: impl fmt::Display) -> Self {
+    pub(crate) fn bad_gateway(reason: impl fmt::Display) -> Self {
         Self::Failed(StatusCode::BAD_GATEWAY, reason.to_string())
     }
 }
@@ -70,6 +69,12 @@ impl From<NoDial> for NoReply {
     }
 }
 
+impl From<OutOfBytes> for NoReply {
+    fn from(out: OutOfBytes) -> Self {
+        Self::Told(StatusCode::FORBIDDEN, out.to_string())
+    }
+}
+
 /// A connection to a host. Its driver ends with it.
 struct Kept {
     place: Place,
@@ -78,7 +83,7 @@ struct Kept {
     _driver: Driver,
 }
 
-struct Driver(JoinHandle<()>);
+struct Driver(AbortHandle);
 
 impl Drop for Driver {
     fn drop(&mut self) {
@@ -93,12 +98,13 @@ pub(crate) struct Forwarder {
 }
 
 /// A request that was decided.
-struct Decided {
+pub(crate) struct Decided {
     place: Place,
     rule: String,
     credential: Option<String>,
-    masks: Option<Masks>,
-    is_websocket: bool,
+    /// What its reply may not hold, where a credential is for the place.
+    pub(crate) masks: Option<Arc<[Mask]>>,
+    pub(crate) is_websocket: bool,
 }
 
 impl Forwarder {
@@ -117,10 +123,11 @@ impl Forwarder {
         self.shared.take_request().map_err(NoReply::Refused)?;
         let decided = self.decide(place, &mut request).map_err(NoReply::Refused)?;
         let (kept, exchange) = self.connect(&decided, way, line).await?;
-        let scrubber = decided.masks.clone().map(Scrubber::new);
+        let first_line = line.method.len() + request.uri().to_string().len() + "  HTTP/1.1\r\n".len();
+        exchange.up(headers::head_length(first_line, request.headers()))?;
         let sent = self.send(kept, request, &exchange).await.inspect_err(|no| exchange.ended_by(&no.told().1))?;
         let is_head = line.method == Method::HEAD.as_str();
-        let reply = receive(sent, &decided, scrubber, &exchange, is_head);
+        let reply = receive(sent, &decided, &exchange, is_head);
         reply.inspect_err(|no| exchange.ended_by(&no.told().1))
     }
 
@@ -129,11 +136,13 @@ impl Forwarder {
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         let asked = Asked { method: &method, path: &path };
         let rule = self.shared.rules.decide(&place, &asked)?.to_string();
+        if !headers::is_only(request.headers(), &TRANSFER_ENCODING, "chunked") {
+            return Err("the request has a transfer encoding beside `chunked`".to_owned());
+        }
         let is_websocket = headers::is_websocket(request.method(), request.headers());
         headers::strip(request.headers_mut());
         let bound = self.bound(&place);
-        let mut masks = headers::masks_of(&bound);
-        let credential = headers::put_in(request.headers_mut(), &place, &asked, &bound, &mut masks)?;
+        let credential = headers::put_in(request.headers_mut(), &place, &asked, &bound)?;
         if !bound.is_empty() {
             if is_websocket {
                 return Err("a WebSocket to a host with a credential cannot be looked through".to_owned());
@@ -143,11 +152,11 @@ impl Forwarder {
         let value = HeaderValue::from_str(&host_value(&place)).map_err(|_| "the host does not fit a header".to_owned())?;
         request.headers_mut().insert(HOST, value);
         if is_websocket {
-            switch_headers(request.headers_mut());
+            headers::switch(request.headers_mut());
         }
         let target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
         *request.uri_mut() = target.parse::<Uri>().map_err(|_| "the path is none".to_owned())?;
-        Ok(Decided { place, rule, credential, masks: (!bound.is_empty()).then_some(masks), is_websocket })
+        Ok(Decided { place, rule, credential, masks: (!bound.is_empty()).then(|| masks_of(&bound)), is_websocket })
     }
 
     /// The credentials that are for a place.
@@ -189,26 +198,38 @@ impl Forwarder {
         let (stream, address) = dial::connect(addresses).await.map_err(|no| unreachable(&NoReply::from(no).told().1))?;
         let (sender, driver) = match (place.scheme, &self.shared.interception) {
             (Scheme::Https, Some(interception)) => {
-                shake_hands(interception.upstream.connect(&place.host, stream).await.map_err(|error| unreachable(&error))?).await
+                let stream = interception.upstream.connect(&place.host, stream).await.map_err(|error| unreachable(&error))?;
+                self.shake_hands(stream).await
             }
             (Scheme::Https, None) => return Err(NoReply::Refused("TLS is not intercepted in this run".to_owned())),
-            (Scheme::Http | Scheme::Tcp, _) => shake_hands::<TcpStream>(stream).await,
+            (Scheme::Http | Scheme::Tcp, _) => self.shake_hands(stream).await,
         }
         .map_err(|error| unreachable(&error))?;
         Ok(Kept { place: place.clone(), address, sender, _driver: driver })
     }
 
+    async fn shake_hands<S>(&self, stream: S) -> Result<(SendRequest<Counted>, Driver), hyper::Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http1::Builder::new().max_buf_size(256 << 10).handshake(TokioIo::new(stream)).await?;
+        let driven = async move {
+            // Whoever waits for the reply is told of the error.
+            connection.with_upgrades().await.unwrap_or_default();
+        };
+        Ok((sender, Driver(self.shared.spawn(driven))))
+    }
+
     /// Sends, once more over a new connection where the kept one turns out to be closed.
     async fn send(&self, mut kept: Kept, request: Request<Incoming>, exchange: &Arc<Exchange>) -> Result<Response<Incoming>, NoReply> {
         let request = request.map(|body| Counted::new(body, exchange.clone(), Toward::Host, None));
-        let reply = match timeout(REPLY, try_send(&mut kept, request)).await {
-            Err(_) => return Err(NoReply::Failed(StatusCode::GATEWAY_TIMEOUT, format!("no reply in {} s", REPLY.as_secs()))),
-            Ok(Ok(reply)) => reply,
-            Ok(Err((Some(request), _))) => {
+        let reply = match try_send(&mut kept, request).await? {
+            Ok(reply) => reply,
+            Err((Some(request), _)) => {
                 kept = self.dial(&kept.place, &[kept.address]).await?;
-                try_send(&mut kept, request).await.map_err(|(_, error)| NoReply::bad_gateway(error))?
+                try_send(&mut kept, request).await?.map_err(|(_, error)| NoReply::bad_gateway(error))?
             }
-            Ok(Err((None, error))) => return Err(NoReply::bad_gateway(error)),
+            Err((None, error)) => return Err(NoReply::bad_gateway(error)),
         };
         *self.kept.lock().await = Some(kept);
         Ok(reply)
@@ -217,65 +238,13 @@ impl Forwarder {
 
 type Unsent = (Option<Request<Counted>>, hyper::Error);
 
-async fn try_send(kept: &mut Kept, request: Request<Counted>) -> Result<Response<Incoming>, Unsent> {
-    // A connection that is closed by now says so when it is sent over, and gives the request back.
-    kept.sender.ready().await.unwrap_or_default();
-    kept.sender.try_send_request(request).await.map_err(|mut error| (error.take_message(), error.into_error()))
-}
-
-async fn shake_hands<S>(stream: S) -> Result<(SendRequest<Counted>, Driver), hyper::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = http1::Builder::new().max_buf_size(256 << 10).handshake(TokioIo::new(stream)).await?;
-    let driven = async move {
-        // Whoever waits for the reply is told of the error.
-        connection.with_upgrades().await.unwrap_or_default();
+/// Waits for the beginning of the reply, but not for ever.
+async fn try_send(kept: &mut Kept, request: Request<Counted>) -> Result<Result<Response<Incoming>, Unsent>, NoReply> {
+    let replied = async {
+        // A connection that is closed by now says so when it is sent over, and gives the request back.
+        kept.sender.ready().await.unwrap_or_default();
+        kept.sender.try_send_request(request).await.map_err(|mut error| (error.take_message(), error.into_error()))
     };
-    Ok((sender, Driver(tokio::spawn(driven))))
-}
-
-fn switch_headers(headers: &mut http::HeaderMap) {
-    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-}
-
-/// The reply as the client gets it.
-fn receive(
-    mut reply: Response<Incoming>,
-    decided: &Decided,
-    scrubber: Option<Scrubber>,
-    exchange: &Arc<Exchange>,
-    is_head: bool,
-) -> Result<(Response<ReplyBody>, Option<Switched>), NoReply> {
-    exchange.replied(reply.status().as_u16());
-    headers::strip(reply.headers_mut());
-    if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return switch(reply, decided, exchange);
-    }
-    if let Some(masks) = &decided.masks {
-        let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if !reply.headers().get_all(CONTENT_ENCODING).iter().all(is_plain) {
-            return Err(NoReply::bad_gateway("the reply is compressed although plain text was asked for: it cannot be looked through"));
-        }
-        headers::mask(reply.headers_mut(), masks);
-        if !is_head {
-            reply.headers_mut().remove(CONTENT_LENGTH);
-        }
-    }
-    let exchange = exchange.clone();
-    Ok((reply.map(|body| Counted::new(body, exchange, Toward::Client, scrubber).boxed_unsync()), None))
-}
-
-fn switch(
-    mut reply: Response<Incoming>,
-    decided: &Decided,
-    exchange: &Arc<Exchange>,
-) -> Result<(Response<ReplyBody>, Option<Switched>), NoReply> {
-    if !decided.is_websocket {
-        return Err(NoReply::bad_gateway("the host changes the protocol, which nobody asked for"));
-    }
-    let switched = Switched::new(hyper::upgrade::on(&mut reply), exchange.clone());
-    switch_headers(reply.headers_mut());
-    Ok((reply.map(|_| text(String::new())), Some(switched)))
+    let late = |_| NoReply::Failed(StatusCode::GATEWAY_TIMEOUT, format!("no reply in {} s", REPLY.as_secs()));
+    timeout(REPLY, replied).await.map_err(late)
 }

@@ -1,5 +1,7 @@
 //! Header fields on their way: those of the one connection stay behind, and a placeholder becomes the value it stands for.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{
@@ -9,6 +11,8 @@ use http::header::{
 use http::{HeaderMap, Method};
 
 use crate::credential::Credential;
+use crate::request::mask::Mask;
+use crate::request::scrub::Scrubber;
 use crate::rules::{Asked, Place, admits};
 
 /// Takes away what is between two ends of one connection only (RFC 9110, section 7.6.1). Transfer encodings are made anew.
@@ -39,8 +43,16 @@ pub(crate) fn is_websocket(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::GET && says(UPGRADE, "websocket") && says(CONNECTION, "upgrade")
 }
 
-/// What has to be taken out of the reply again: each text, and what is to stand there.
-pub(crate) type Masks = Vec<(Vec<u8>, Vec<u8>)>;
+/// Asks for a WebSocket, or grants it.
+pub(crate) fn switch(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+}
+
+/// True if a field says one word wherever it stands.
+pub(crate) fn is_only(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+    headers.get_all(name).iter().all(|value| value.as_bytes().eq_ignore_ascii_case(word.as_bytes()))
+}
 
 /// Puts credentials in. Answers with the name of the one that was, if any.
 pub(crate) fn put_in(
@@ -48,7 +60,6 @@ pub(crate) fn put_in(
     place: &Place,
     asked: &Asked<'_>,
     credentials: &[Credential],
-    masks: &mut Masks,
 ) -> Result<Option<String>, String> {
     let mut put = None;
     for credential in credentials {
@@ -58,7 +69,6 @@ pub(crate) fn put_in(
         for value in &mut values {
             if let Some(text) = replaced(value.as_bytes(), credential) {
                 allow(credential, place, asked)?;
-                masks.push((text.clone(), value.as_bytes().to_vec()));
                 *value = HeaderValue::from_bytes(&text).map_err(|_| "the credential does not fit a header".to_owned())?;
                 value.set_sensitive(true);
                 is_changed = true;
@@ -103,17 +113,6 @@ fn replace(bytes: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     Some([&bytes[..at], to, &bytes[at + from.len()..]].concat())
 }
 
-/// What a reply may not hold: the value, and the value as it is encoded.
-pub(crate) fn masks_of(credentials: &[Credential]) -> Masks {
-    let forms = |credential: &Credential| {
-        let value = credential.value.expose();
-        let placeholder = credential.placeholder.clone().into_bytes();
-        [value.as_bytes().to_vec(), STANDARD.encode(value).trim_end_matches('=').as_bytes().to_vec()]
-            .map(|form| (form, placeholder.clone()))
-    };
-    credentials.iter().flat_map(forms).collect()
-}
-
 /// A reply that can be read and comes whole: what is compressed or cut could carry the value unseen.
 pub(crate) fn ask_for_plain(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -121,25 +120,23 @@ pub(crate) fn ask_for_plain(headers: &mut HeaderMap) {
     headers.remove("if-range");
 }
 
-/// Takes masked texts out of a reply's fields.
-pub(crate) fn mask(headers: &mut HeaderMap, masks: &Masks) {
+/// Takes masked texts out of a reply's fields. A field with one in its name goes.
+pub(crate) fn mask(headers: &mut HeaderMap, masks: &Arc<[Mask]>) {
+    let is_clean = |name: &HeaderName| Scrubber::clean_text(masks, name.as_str().as_bytes()) == name.as_str().as_bytes();
+    let named: Vec<HeaderName> = headers.keys().filter(|name| !is_clean(name)).cloned().collect();
+    for name in named {
+        headers.remove(name);
+    }
     for value in headers.values_mut() {
-        let masked = masks.iter().fold(value.as_bytes().to_vec(), |text, (from, to)| replace_all(text, from, to));
+        let masked = Scrubber::clean_text(masks, value.as_bytes());
         if masked != value.as_bytes() {
             *value = HeaderValue::from_bytes(&masked).unwrap_or_else(|_| HeaderValue::from_static("***"));
         }
     }
 }
 
-/// Replaces every occurrence; what is put there is not looked at again.
-pub(crate) fn replace_all(bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut done = Vec::new();
-    let mut rest = bytes.as_slice();
-    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
-        done.extend_from_slice(&rest[..at]);
-        done.extend_from_slice(to);
-        rest = &rest[at + from.len()..];
-    }
-    done.extend_from_slice(rest);
-    done
+/// How many bytes the head of a message is on the wire: its first line, its fields and the empty line.
+pub(crate) fn head_length(first_line: usize, headers: &HeaderMap) -> usize {
+    let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+    first_line + fields + "\r\n".len()
 }

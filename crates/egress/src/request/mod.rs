@@ -3,6 +3,8 @@
 mod body;
 mod forward;
 mod headers;
+mod mask;
+mod reply;
 mod scrub;
 mod server;
 mod switched;

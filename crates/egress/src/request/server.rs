@@ -1,6 +1,7 @@
 //! Serves the requests of one connection.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use tokio::net::TcpStream;
 use crate::broker::Shared;
 use crate::dial::NoDial;
 use crate::request::body::{ReplyBody, text};
-use crate::request::forward::{Forwarder, NoReply, Switched};
+use crate::request::forward::{Forwarder, NoReply};
+use crate::request::switched::Switched;
 use crate::request::target::{self, authority};
 use crate::rules::Place;
 use crate::tunnel::{self, Ready, Target};
@@ -48,6 +50,7 @@ struct Server {
     mode: Mode,
     forwarder: Forwarder,
     next: Mutex<Option<Next>>,
+    is_asked: AtomicBool,
 }
 
 /// What is left when the requests are over: what comes next, the connection, and what was read of it already.
@@ -71,7 +74,13 @@ pub(crate) async fn serve_fixed<S: AsyncRead + AsyncWrite + Unpin + Send>(shared
 }
 
 async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(shared: Arc<Shared>, mode: Mode, stream: S) -> Left<S> {
-    let server = Arc::new(Server { forwarder: Forwarder::new(shared.clone()), shared, mode, next: Mutex::default() });
+    let server = Arc::new(Server {
+        forwarder: Forwarder::new(shared.clone()),
+        shared,
+        mode,
+        next: Mutex::default(),
+        is_asked: AtomicBool::new(false),
+    });
     let answering = server.clone();
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -81,15 +90,19 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send>(shared: Arc<Shared>, mo
         .serve_connection(TokioIo::new(stream), service_fn(move |request| Box::pin(answer(answering.clone(), request))));
     // The connection is taken back afterwards, whatever it becomes.
     let served = std::future::poll_fn(|context| connection.poll_without_shutdown(context)).await;
-    if let Err(error) = &served {
-        server.note_broken(error);
-    }
     let next = server.next.lock().unwrap_or_else(PoisonError::into_inner).take();
     let parts = connection.into_parts();
+    if let Err(error) = &served {
+        server.note_broken(error, parts.read_buf.is_empty());
+    }
+    if !server.is_asked.load(Ordering::Relaxed) {
+        server.shared.take_request().unwrap_or_default(); // a connection that asks for nothing counts all the same
+    }
     (next, parts.io.into_inner(), parts.read_buf.to_vec())
 }
 
 async fn answer(server: Arc<Server>, request: Request<Incoming>) -> Result<Response<ReplyBody>, Infallible> {
+    server.is_asked.store(true, Ordering::Relaxed);
     let line = line(&request);
     let (host, port) = asked_host(&request);
     let replied = match request.method() {
@@ -142,10 +155,12 @@ impl Server {
         NoReply::Refused(self.shared.take_request().err().unwrap_or(reason))
     }
 
-    /// What was no request: a head that is too long, too slow or none.
-    fn note_broken(&self, error: &hyper::Error) {
-        if error.is_parse() || error.is_timeout() {
-            self.shared.take_request().unwrap_or_default(); // it counts all the same
+    /// What was no request: a head that is too long, too slow or none. A client that says nothing more has asked for nothing.
+    fn note_broken(&self, error: &hyper::Error, is_silent: bool) {
+        if error.is_parse() || (error.is_timeout() && !is_silent) {
+            if self.is_asked.load(Ordering::Relaxed) {
+                self.shared.take_request().unwrap_or_default(); // it counts all the same
+            }
             self.shared.refuse(self.way(), "", None, &format!("not a request: {error}"), None);
         }
     }

@@ -21,6 +21,8 @@ use crate::tls::Upstream;
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(20);
+/// Names whose certificates are kept: below a wildcard there is no end of them.
+const MOST_NAMES: usize = 256;
 
 /// The authority of one run, and how hosts outside are spoken to.
 pub struct Interception {
@@ -74,6 +76,9 @@ impl Interception {
             return Ok(config.clone());
         }
         let config = Arc::new(self.make_config(host)?);
+        if configs.len() >= MOST_NAMES {
+            configs.clear(); // whoever asks for so many names pays for new ones
+        }
         configs.insert(host.clone(), config.clone());
         Ok(config)
     }
@@ -103,4 +108,18 @@ fn named(common: &str) -> DistinguishedName {
     // RFC 5280 bounds a common name at 64 characters; the name that counts is the alternative one.
     name.push(DnType::CommonName, common.chars().take(64).collect::<String>());
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_kept_for_so_many_names_only() {
+        let interception = Interception::new().unwrap();
+        for number in 0..MOST_NAMES * 2 + 1 {
+            interception.config(&format!("n{number}.example.com").parse().unwrap()).unwrap();
+        }
+        assert_eq!(interception.configs.lock().unwrap().len(), 1);
+    }
 }

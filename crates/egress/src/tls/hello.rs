@@ -2,8 +2,8 @@
 
 use rustls::server::Acceptor;
 
-/// The most bytes of a first message.
-const MOST: usize = 64 << 10;
+/// The most bytes of a first message. It is read anew whenever some come: what comes byte by byte must not cost much more than its length.
+const MOST: usize = 16 << 10;
 /// The first byte of a TLS handshake record (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 

@@ -70,7 +70,7 @@ fn a_name_that_does_not_resolve_is_a_failure_and_no_refusal_by_rule() {
 }
 
 /// A question as RFC 1035 has it.
-fn question(name: &str, kind: u16) -> Vec<u8> {
+pub(crate) fn question(name: &str, kind: u16) -> Vec<u8> {
     let mut bytes = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
         bytes.push(u8::try_from(label.len()).unwrap());
@@ -81,7 +81,7 @@ fn question(name: &str, kind: u16) -> Vec<u8> {
 }
 
 #[test]
-fn questions_are_answered_for_names_that_a_rule_is_about() {
+pub(crate) fn questions_are_answered_for_names_that_a_rule_is_about() {
     let rig = rules(&["https://good.example.com:443".into(), "https://*.wild.example.com:443".into()]);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();

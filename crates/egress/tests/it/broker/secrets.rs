@@ -15,10 +15,10 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use super::rig::{Parts, Rig, Server, opened, read_request, refused, reply};
 use super::tunnels::over_tls;
 
-const SECRET: &str = "s3cret-value-of-the-bait";
-const PLACEHOLDER: &str = "ringfence-placeholder-0123";
+pub(crate) const SECRET: &str = "s3cret-value-of-the-bait";
+pub(crate) const PLACEHOLDER: &str = "ringfence-placeholder-0123";
 
-fn roots(pem: &str) -> RootCertStore {
+pub(crate) fn roots(pem: &str) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
     roots
@@ -46,7 +46,7 @@ fn secure(
 }
 
 /// Answers each request by a reply made from it.
-fn answering(name: &str, answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Server, RootCertStore) {
+pub(crate) fn answering(name: &str, answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Server, RootCertStore) {
     secure(name, move |stream, heard| {
         while let Some(request) = read_request(stream) {
             let reply = answer(&request);
@@ -57,15 +57,15 @@ fn answering(name: &str, answer: impl Fn(&str) -> String + Send + Sync + 'static
     })
 }
 
-struct Intercepted {
-    rig: Rig,
+pub(crate) struct Intercepted {
+    pub(crate) rig: Rig,
     /// What programs inside trust.
-    trusted: RootCertStore,
-    port: u16,
+    pub(crate) trusted: RootCertStore,
+    pub(crate) port: u16,
 }
 
 impl Intercepted {
-    fn new(server: &Server, outside: RootCertStore, extra: &str, bindings: &[&str]) -> Self {
+    pub(crate) fn new(server: &Server, outside: RootCertStore, extra: &str, bindings: &[&str]) -> Self {
         let interception = Interception::new().unwrap().trusting(outside).unwrap();
         let trusted = roots(interception.certificate());
         let port = server.port;
@@ -85,7 +85,7 @@ impl Intercepted {
     }
 
     /// The answer to one request over TLS in a tunnel.
-    fn ask(&self, line: &str, fields: &str) -> String {
+    pub(crate) fn ask(&self, line: &str, fields: &str) -> String {
         let stream = self.rig.tunnel(&format!("api.example.com:{}", self.port)).unwrap();
         let mut stream = over_tls(stream, "api.example.com", self.trusted.clone());
         let head = format!("{line} HTTP/1.1\r\nHost: api.example.com:{}\r\nConnection: close\r\n{fields}\r\n", self.port);
@@ -112,7 +112,7 @@ fn unchunked(body: &str) -> String {
     whole
 }
 
-const BINDING: &str = "github: https://api.example.com:PORT methods=GET paths=/v1 header=Authorization variable=TOKEN";
+pub(crate) const BINDING: &str = "github: https://api.example.com:PORT methods=GET paths=/v1 header=Authorization variable=TOKEN";
 
 #[test]
 fn a_rule_about_requests_is_held_inside_tls() {

@@ -194,7 +194,7 @@ fn socks_is_held_by_the_same_rules() {
     assert_eq!(server.connections(), 1);
     let events = rig.events();
     assert!(
-        opened(&events).len() == 1 && refused(&events).len() == 7 && refused(&events).iter().all(|r| r.way == Way::Socks),
+        opened(&events).len() == 1 && refused(&events).len() == 8 && refused(&events).iter().all(|r| r.way == Way::Socks),
         "{events:?}"
     );
 }

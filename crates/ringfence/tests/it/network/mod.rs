@@ -1,6 +1,7 @@
 //! A run with destinations, amid a small internet in a second network namespace (`tests/data/internet.py`): what is allowed is reached by the tools
 //! that people use, everything else fails at once, and each decision is told.
 
+mod hostile;
 mod probed;
 mod secrets;
 mod tools;
