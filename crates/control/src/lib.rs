@@ -8,6 +8,7 @@ mod ending;
 mod error;
 mod images;
 mod inside;
+mod leaving;
 mod packages;
 mod perform;
 mod profiles;
@@ -19,6 +20,7 @@ mod report;
 mod request;
 mod run;
 mod settings;
+mod stop;
 mod sweep;
 mod views;
 

@@ -1,37 +1,31 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
-use std::cell::Cell;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    ArtifactSink, Capture, Command, Creation, Doors, EmptySandbox, End, Export, ExportLimits, ExportRefusal, Exported, Identity, OsText,
-    PatchRequest, Plan, Remains, SandboxSpec, SetupError, Stored, Streams, Traces, collect, compile, lease_identity, own_stdin,
-    stop_signal, write_patch,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, SandboxSpec, SetupError, Streams,
+    Traces, compile, lease_identity, own_stdin,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
-use ringfence_store::{Artifacts, Journal, StoreError};
+use ringfence_store::{Journal, StoreError};
 
 use crate::doors::{DoorsAhead, Helpers, NoDoors, OpenDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage, Shown};
 use crate::inside::Inside;
+use crate::leaving::{Leaving, Sink};
 use crate::recording::Recording;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
 use crate::run::Runner;
+use crate::stop::Stop;
 use crate::views::{self, NoViews, Views};
 use crate::{ending, record};
-
-/// The name under which the changes to a project can be exported.
-const PATCH: &str = "changes.patch";
-
-/// Refusals of an export that are named one by one.
-const NAMED_REFUSALS: usize = 1000;
 
 /// Why the line of a run stops before its end.
 enum Halt {
@@ -65,7 +59,7 @@ pub(crate) fn perform(
 ) -> Result<(RunEnd, Option<Remains>), RunError> {
     let mut performance = Performance { runner, grant, request, inside, stop: Stop::of(attachments.cancel), journal, report };
     let performed = performance.perform(attachments);
-    performance.report.is_stopped = performance.stop.signal.get().is_some();
+    performance.report.is_stopped = performance.stop.was_asked();
     match performed {
         Ok((end, remains)) => Ok((end, Some(remains))),
         Err(Halt::Ended(end)) => Ok((end, None)),
@@ -251,16 +245,7 @@ impl Performance<'_> {
         let limit = |key| self.grant.capabilities.limits.get(key).unwrap_or(0);
         let limits = ExportLimits { artifacts: limit(LimitKey::Artifacts), bytes: limit(LimitKey::ArtifactBytes) };
         let mut sink = Sink { artifacts: &self.runner.artifacts, stop: &self.stop };
-        let (patches, globs): (Vec<Glob>, Vec<Glob>) =
-            self.request.exports.iter().cloned().partition(|glob| self.request.project.is_some() && glob.as_str() == PATCH);
-        let mut export = collect(leaving.remains.workspace.as_fd(), &globs, limits, &mut sink);
-        if !patches.is_empty() {
-            reserve_patch_name(&mut export);
-            let taken: u64 = export.artifacts.iter().map(|artifact| artifact.stored.bytes).sum();
-            let left = ExportLimits { artifacts: limits.artifacts - export.artifacts.len() as u64, bytes: limits.bytes - taken };
-            patch(leaving, left, &mut sink, &mut export);
-        }
-        cap(&mut export.refusals);
+        let export = leaving.collect(&self.request.exports, limits, &mut sink);
         record::exported(self.journal, &export)?;
         self.report.take_artifacts(&export.artifacts);
         self.report.take_refusals(&export.refusals);
@@ -272,105 +257,5 @@ fn streams(stdin: Option<OwnedFd>, output: OutputTo<'_>) -> Streams<'_> {
     match output {
         OutputTo::Report => Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() },
         OutputTo::Streams { stdout, stderr } => Streams { stdin, stdout: Capture::passing_on(stdout), stderr: Capture::passing_on(stderr) },
-    }
-}
-
-/// A program can make as many things that are refused as it likes; a record names the first of them.
-fn cap(refusals: &mut Vec<ExportRefusal>) {
-    if refusals.len() > NAMED_REFUSALS {
-        let more = refusals.len() - NAMED_REFUSALS;
-        refusals.truncate(NAMED_REFUSALS);
-        refusals.push(ExportRefusal { path: "**".into(), reason: format!("{more} more were refused and are not named") });
-    }
-}
-
-/// The program cannot pass off a file of its own as the patch.
-fn reserve_patch_name(export: &mut Export) {
-    let before = export.artifacts.len();
-    export.artifacts.retain(|artifact| artifact.path.as_bytes() != PATCH.as_bytes());
-    if export.artifacts.len() < before {
-        let reason = "the program wrote a file of this name; the artifact is the patch of its changes".into();
-        export.refusals.push(ExportRefusal { path: PATCH.into(), reason });
-    }
-}
-
-/// Makes `changes.patch` from what the run changed in its view of the project.
-fn patch(leaving: &Leaving<'_>, limits: ExportLimits, sink: &mut Sink<'_>, export: &mut Export) {
-    let (Some(project), remains) = (&leaving.views.project, leaving.remains) else { return };
-    let request = PatchRequest {
-        base: &project.path,
-        workspace: remains.workspace.as_fd(),
-        changes: remains.changes.as_ref().map(AsFd::as_fd),
-        hidden: &project.veil.hidden,
-        replaced: &project.veil.replaced,
-        most_bytes: limits.bytes,
-        // A private copy does not change under the run.
-        since: (!project.path.starts_with(leaving.work)).then_some(leaving.since),
-    };
-    let written = write_patch(&request, &mut |_| sink.stop.go_on()).and_then(|(bytes, summary)| match bytes.len() as u64 <= limits.bytes {
-        true if limits.artifacts > 0 => sink.store(&mut bytes.as_slice()).map(|stored| (stored, summary)),
-        true => Err(io::Error::other("is one artifact more than the limit")),
-        false => Err(io::Error::other(format!("is {} bytes long, more than the {} that are left of the limit", bytes.len(), limits.bytes))),
-    });
-    match written {
-        Ok((stored, summary)) => {
-            export.artifacts.push(Exported { path: PATCH.into(), is_executable: false, stored });
-            export.refusals.extend(
-                summary.refused.into_iter().map(|(path, reason)| ExportRefusal { path, reason: format!("left out of {PATCH}: {reason}") }),
-            );
-        }
-        Err(error) => export.refusals.push(ExportRefusal { path: PATCH.into(), reason: error.to_string() }),
-    }
-}
-
-/// What can leave a run that has ended.
-struct Leaving<'a> {
-    views: &'a Views,
-    remains: &'a Remains,
-    /// When the run began to look at the host's files.
-    since: SystemTime,
-    /// Where private copies are.
-    work: &'a Path,
-}
-
-/// Whether the caller has asked to stop, and by which signal.
-struct Stop<'a> {
-    cancel: Option<BorrowedFd<'a>>,
-    signal: Cell<Option<i32>>,
-}
-
-impl<'a> Stop<'a> {
-    fn of(cancel: Option<BorrowedFd<'a>>) -> Self {
-        Self { cancel, signal: Cell::new(None) }
-    }
-
-    fn is_asked(&self) -> bool {
-        let asked = self.signal.get().or_else(|| self.cancel.and_then(stop_signal));
-        self.signal.set(asked);
-        asked.is_some()
-    }
-
-    fn go_on(&self) -> io::Result<()> {
-        if self.is_asked() { Err(io::Error::other("interrupted")) } else { Ok(()) }
-    }
-
-    fn end(&self, report: &mut RunReport) -> RunEnd {
-        let end = End::Interrupted { signal: self.signal.get().unwrap_or(0) };
-        report.exit_status = ending::exit_status(&end);
-        ending::of(&end)
-    }
-}
-
-/// Artifacts go into the store.
-struct Sink<'a> {
-    artifacts: &'a Artifacts,
-    stop: &'a Stop<'a>,
-}
-
-impl ArtifactSink for Sink<'_> {
-    fn store(&mut self, content: &mut dyn Read) -> io::Result<Stored> {
-        self.stop.go_on()?;
-        let (digest, bytes) = self.artifacts.put(content)?;
-        Ok(Stored { bytes, sha256: digest.hex() })
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{Sensitivity, Storage, Tier};
+use crate::choices::{Sensitivity, Storage, Tier};
 use crate::destination::Destination;
 use crate::glob::Glob;
 use crate::limits::Limits;

@@ -11,9 +11,12 @@
 mod address;
 mod ask;
 mod capabilities;
+mod choices;
 mod credential;
 mod destination;
+mod field;
 mod glob;
+mod grades;
 mod hidden;
 mod host;
 mod image_name;
@@ -29,16 +32,17 @@ mod raw;
 mod request_rule;
 mod resolve;
 mod shipped;
+mod tiers;
 
 pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
 pub use ask::{Ask, EnvName, EnvNameError};
-pub use capabilities::{
-    Capabilities, Execution, Field, Grade, Grades, Inputs, Kernel, LeastTiers, PackageMode, Project, Sensitivity, Spawn, Storage, Tier,
-    Wildcards,
-};
+pub use capabilities::Capabilities;
+pub use choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 pub use credential::{CredentialBinding, CredentialError, CredentialName};
 pub use destination::{Destination, DestinationError, Scheme};
+pub use field::Field;
 pub use glob::{Glob, GlobError};
+pub use grades::Grades;
 pub use hidden::{Hiding, is_secret};
 pub use host::{HostName, HostPattern};
 pub use image_name::{ImageDigest, ImageName, ImageNameError, ImageTag};
@@ -54,3 +58,4 @@ pub use raw::{RawBound, RawSettings};
 pub use request_rule::{Method, PathPrefix};
 pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
 pub use shipped::{Shipped, shipped};
+pub use tiers::LeastTiers;

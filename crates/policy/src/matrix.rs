@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode};
+use crate::capabilities::Capabilities;
+use crate::choices::{Execution, Inputs, PackageMode};
+use crate::field::Field;
 use crate::profile::{Bound, Profile};
 
 /// One of the five safe defaults: what people fear most, and what this set of profiles does about it.

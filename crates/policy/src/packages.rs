@@ -9,7 +9,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::capabilities::{PackageMode, choice};
+use crate::choices::{PackageMode, choice};
 use crate::lattice::Set;
 use crate::limits::{largest, scaled};
 use crate::package_name::{Ecosystem, PackageName, PackageVersion};

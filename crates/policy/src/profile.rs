@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::capabilities::{Capabilities, Execution, LeastTiers, PackageMode};
+use crate::capabilities::Capabilities;
+use crate::choices::{Execution, PackageMode};
 use crate::destination::Destination;
 use crate::image_name::ImageName;
 use crate::lattice::{Element, Set};
@@ -19,6 +20,7 @@ use crate::names::text_type;
 use crate::package_rule::PackageRule;
 use crate::packages::Packages;
 use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
+use crate::tiers::LeastTiers;
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -180,7 +182,7 @@ impl Place<'_> {
             sensitivity: raw.sensitivity.unwrap_or(base.sensitivity),
             tiers: tiers(raw),
             limits: self.limits(raw.limits.as_ref())?,
-            grades: crate::capabilities::Grades {
+            grades: crate::grades::Grades {
                 memory: grades.memory.unwrap_or(base.grades.memory),
                 cpu: grades.cpu.unwrap_or(base.grades.cpu),
                 disk: grades.disk.unwrap_or(base.grades.disk),

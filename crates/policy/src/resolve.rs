@@ -5,8 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
-use crate::capabilities::{Capabilities, Execution, Field, Inputs, PackageMode, Project, Sensitivity, Storage, Tier, Wildcards};
+use crate::capabilities::Capabilities;
+use crate::choices::{Execution, Inputs, PackageMode, Project, Sensitivity, Storage, Tier, Wildcards};
 use crate::destination::Destination;
+use crate::field::Field;
 use crate::lattice::Set;
 use crate::names::{NamePattern, PathScope};
 use crate::profile::{Bound, Profile};
