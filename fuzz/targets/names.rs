@@ -7,7 +7,9 @@ use std::str::FromStr;
 
 use libfuzzer_sys::fuzz_target;
 use ringfence_isolation::OsText;
-use ringfence_policy::{Destination, Element, EnvName, Glob, HostName, ImageName, Limits, NamePattern, PathScope, ProfileName, WorkspacePath};
+use ringfence_policy::{
+    Destination, Element, EnvName, Glob, HostName, ImageName, Limits, NamePattern, PathScope, ProfileName, WorkspacePath,
+};
 
 /// The plain matcher takes exponential time: it is asked about short texts with few stars.
 fn is_easy(glob: &str, path: &[u8]) -> bool {
