@@ -23,8 +23,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
     let mut first = [0];
     match timeout(PATIENCE, stream.peek(&mut first)).await {
         Ok(Ok(1)) if first[0] == 5 => {
-            // A client that goes away while it asks has not asked.
-            serve_socks(shared, &mut stream).await.unwrap_or_default();
+            serve_socks(shared, &mut stream).await.unwrap_or_default(); // whoever is gone need not be answered
         }
         Ok(Ok(1)) => request::serve_proxy(shared, stream).await,
         Ok(Ok(_) | Err(_)) | Err(_) => shared.take_request().unwrap_or_default(), // it counts all the same
@@ -32,10 +31,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
 }
 
 async fn serve_socks(shared: Arc<Shared>, stream: &mut TcpStream) -> io::Result<()> {
-    let heard = timeout(PATIENCE, socks::hear(stream)).await.map_err(io::Error::other)??;
-    let (host, port) = match heard {
-        Asked::Connection(host, port) => (host, port),
-        Asked::Other(reason) => {
+    let (host, port) = match timeout(PATIENCE, socks::hear(stream)).await {
+        Ok(Ok(Asked::Connection(host, port))) => (host, port),
+        Ok(Err(_)) | Err(_) => {
+            // A client that goes away while it asks has not asked.
+            shared.take_request().unwrap_or_default(); // it counts all the same
+            return Ok(());
+        }
+        Ok(Ok(Asked::Other(reason))) => {
             shared.take_request().unwrap_or_default(); // it counts all the same
             shared.refuse(Way::Socks, "", None, reason, None);
             return Ok(());

@@ -88,9 +88,9 @@ pub struct Opened {
 pub struct Closed {
     /// Which.
     pub exchange: u64,
-    /// Bytes towards the host.
+    /// Bytes towards the host; where requests are read, their heads and bodies.
     pub up_bytes: u64,
-    /// Bytes from the host.
+    /// Bytes from the host; where requests are read, heads and bodies of replies.
     pub down_bytes: u64,
     /// How long it took, milliseconds.
     pub ms: u64,
@@ -98,7 +98,7 @@ pub struct Closed {
     pub address: Option<SocketAddr>,
     /// The status of the reply, where somebody reads it.
     pub status: Option<u16>,
-    /// Why it ended, if not by itself.
+    /// Why it ended, if not by itself, as legible as a reason.
     pub cause: Option<String>,
 }
 
@@ -111,7 +111,7 @@ pub struct Refused {
     pub host: String,
     /// The port, if one was asked.
     pub port: Option<u16>,
-    /// The rule that refused it.
+    /// The rule that refused it, control bytes escaped, cut at 512 characters.
     pub reason: String,
     /// What was asked, if somebody read it.
     pub request: Option<RequestLine>,

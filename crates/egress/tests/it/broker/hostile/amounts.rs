@@ -45,6 +45,19 @@ fn tunnels_that_lead_nowhere_count_as_requests() {
     assert!(rig.close().1.is_out_of_requests);
 }
 
+#[test]
+fn connections_that_ask_for_nothing_count_as_requests() {
+    let rig = Rig::new(Parts { rules: vec!["http://a.example.com:80".into()], requests: Some(5), ..Parts::default() });
+    for said in [&b""[..], b"G", b"\x05", b"\x05\x01\x00\x05\x01", b"\0"] {
+        let mut stream = rig.connect();
+        stream.write_all(said).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.read_to_end(&mut Vec::new()).map(drop).unwrap_or_default();
+    }
+    assert!(rig.tunnel("a.example.com:80").is_err());
+    assert!(rig.close().1.is_out_of_requests);
+}
+
 /// Below a wildcard there are more names than addresses are given for.
 #[test]
 fn a_name_costs_memory_only_so_often() {
