@@ -38,7 +38,9 @@ fn a_flood_costs_a_bounded_amount_and_ends_with_the_run() {
         let used: Vec<u64> = used.split(' ').map(|word| word.parse().unwrap()).collect();
         assert!(used[0] < 1000 && used[1] < 300 << 10, "descriptors and KiB: {used:?}");
         let run = report["run"].as_str().unwrap();
-        let events = fs::metadata(net.place.home().join("runs").join(run).join("events.jsonl")).unwrap();
+        let events = fs::read_to_string(net.place.home().join("runs").join(run).join("events.jsonl")).unwrap();
+        let count = |kind: &str| events.matches(&format!("\"{kind}\"")).count();
+        assert!(count("network_opened") >= 100 && count("network_opened") == count("network_closed"), "{events}");
         assert!(events.len() < 2 << 20 && report["network"].as_array().unwrap().len() <= 1000, "{} bytes", events.len());
         assert_eq!(net.place.ringfence(&["evidence", "verify", run]).status, 0);
         net.place.assert_clean();
