@@ -11,7 +11,7 @@ use hickory_proto::rr::{DNSClass, RData, Record, RecordType};
 use ringfence_policy::HostName;
 use tokio::net::UdpSocket;
 
-use crate::broker::Shared;
+use crate::shared::Shared;
 
 /// The largest question that is read.
 const MOST_BYTES: usize = 1232;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use ringfence_policy::HostName;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::broker::Shared;
+use crate::shared::Shared;
 use crate::witness::{Closed, EgressEvent, Opened, RequestLine, Seen, Unrecorded, Way, legible};
 
 /// What is about to happen.

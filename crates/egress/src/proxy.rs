@@ -8,9 +8,9 @@ use ringfence_policy::HostName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::broker::Shared;
 use crate::dial::NoDial;
 use crate::request;
+use crate::shared::Shared;
 use crate::socks::{self, Asked, Reply};
 use crate::tunnel::{self, Target};
 use crate::witness::Way;

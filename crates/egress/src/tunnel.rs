@@ -13,12 +13,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::broker::Shared;
 use crate::dial::{self, NoDial};
 use crate::exchange::{Exchange, Plan};
 use crate::relay;
 use crate::request;
 use crate::rules::{Look, Place, no_rule};
+use crate::shared::Shared;
 use crate::tls::{self, Hello};
 use crate::witness::{Seen, Way};
 

@@ -16,7 +16,6 @@ use tokio::sync::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-use crate::broker::Shared;
 use crate::credential::Credential;
 use crate::dial::{self, NoDial};
 use crate::exchange::{Exchange, OutOfBytes, Plan};
@@ -27,6 +26,7 @@ use crate::request::reply::receive;
 use crate::request::switched::Switched;
 use crate::request::target::host_value;
 use crate::rules::{Asked, Place};
+use crate::shared::Shared;
 use crate::witness::{RequestLine, Seen, Way};
 
 /// How long a host may take to begin its reply.

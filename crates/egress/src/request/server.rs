@@ -14,13 +14,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use crate::broker::Shared;
 use crate::dial::NoDial;
 use crate::request::body::{ReplyBody, text};
 use crate::request::forward::{Forwarder, NoReply};
 use crate::request::switched::Switched;
 use crate::request::target::{self, authority};
 use crate::rules::Place;
+use crate::shared::Shared;
 use crate::tunnel::{self, Ready, Target};
 use crate::witness::{RequestLine, Way};
 
