@@ -67,7 +67,7 @@ impl fmt::Display for ImageDigest {
 /// A name with its tag; `latest` where none was written.
 ///
 /// INVARIANT (plain tag): lower-case parts joined by `/` with letters, digits and single `.`, `_`, `-` between them, at most 100 bytes; a tag of at
-/// most 100 letters, digits, `.`, `_` and `-` that begins with a letter, digit or `_`. The name is never `host`.
+/// most 100 letters, digits, `.`, `_` and `-` that begins with a letter, digit or `_`. The name is never `host` nor `sha256`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageTag {
@@ -102,6 +102,8 @@ impl FromStr for ImageTag {
         };
         match (name, name.len() <= LONGEST && name.split('/').all(is_part) && is_tag(tag)) {
             (HOST, true) => Err(ImageNameError::Host(text.escape_debug().to_string())),
+            // With a tag it would read as a digest.
+            (name, true) if ALGORITHM.strip_suffix(':') == Some(name) => Err(ImageNameError::Name(text.escape_debug().to_string())),
             (name, true) => Ok(Self { name: name.to_owned(), tag: tag.to_owned() }),
             (_, false) => Err(ImageNameError::Name(text.escape_debug().to_string())),
         }
@@ -240,6 +242,8 @@ mod tests {
             "a b",
             "a:b:c",
             "sha256:12",
+            "sha256",
+            "sha256@sha256:1111111111111111111111111111111111111111111111111111111111111111",
             "a@",
             "@b",
             "host:1",
