@@ -182,7 +182,12 @@ fn refused_on_the_network(report: &RunReport) -> Vec<String> {
         None => decision.host.clone(),
     };
     let refused = report.network.iter().filter(|decision| !decision.allowed);
-    some_of(refused.map(|decision| out::harmless(&format!("{}: {}", place(decision), decision.rule))), &report.run)
+    // What was no request names no host.
+    let line = |decision: &NetworkReport| match decision.host.is_empty() {
+        true => decision.rule.clone(),
+        false => format!("{}: {}", place(decision), decision.rule),
+    };
+    some_of(refused.map(|decision| out::harmless(&line(decision))), &report.run)
 }
 
 /// One line: the run, its end, artifacts and evidence.
