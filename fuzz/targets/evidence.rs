@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringfence_evidence::{Chain, Event, Line, PublicKey, SigningKey, Statement, read_chain, verify};
+use ringfence_evidence::{Chain, Event, Line, PublicKey, SigningKey, RunStatement, read_chain, verify};
 
 /// A real record, whose key is not here: nobody can make another one that verifies.
 const EVENTS: &[u8] = include_bytes!("../../crates/ringfence/tests/records/format-1/events.jsonl");
@@ -35,7 +35,7 @@ fn one_form(events: &[u8], lines: &[Line]) {
 /// With a key of our own, any statement can be sealed: what then verifies agrees with the events.
 fn sealed(events: &[u8], lines: &[Line], statement: &[u8]) {
     let key = SigningKey::from_seed(&[1; 32]);
-    let Ok(statement) = serde_json::from_slice::<Statement>(statement) else { return };
+    let Ok(statement) = serde_json::from_slice::<RunStatement>(statement) else { return };
     let envelope = statement.sign(&key).unwrap();
     let Ok(verified) = verify(events, &envelope, &key.public()) else { return };
     assert_eq!(verified.lines, lines);

@@ -7,6 +7,7 @@
 
 mod chain;
 mod digest;
+mod envelope;
 mod event;
 mod key;
 mod statement;
@@ -14,9 +15,10 @@ mod verify;
 
 pub use chain::{Chain, ChainError, Line, read_chain};
 pub use digest::{Digest, DigestError};
+pub use envelope::{Envelope, EnvelopeSignature, PAYLOAD_TYPE, STATEMENT_TYPE, Statement, Subject, pre_authentication_encoding};
 pub use event::{ArtifactRecord, Event, ExchangeRecord, InputRecord, PackageRecord, RunEnd, StreamRecord, UsageRecord};
 pub use key::{KeyError, PublicKey, SigningKey};
-pub use statement::{Envelope, PAYLOAD_TYPE, PREDICATE_TYPE, STATEMENT_TYPE, Seal, Statement, Subject, pre_authentication_encoding};
+pub use statement::{PREDICATE_TYPE, RunStatement, Seal};
 pub use verify::{Verified, VerifyError, verify};
 
 /// The file that holds the events.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ringfence_evidence::{
-    ArtifactRecord, Chain, Digest, EVENTS_FILE, Envelope, Event, RunEnd, STATEMENT_FILE, Seal, SigningKey, Statement, read_chain, verify,
+    ArtifactRecord, Chain, Digest, EVENTS_FILE, Envelope, Event, RunEnd, RunStatement, STATEMENT_FILE, Seal, SigningKey, read_chain, verify,
 };
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -177,7 +177,7 @@ impl Journal {
     fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         let lines = self.writer.lines();
         let seal = Seal { run: self.run.to_string(), events: lines.chain.length(), end: end.clone(), version: version.to_owned() };
-        let signed = Statement::of(lines.text.as_bytes(), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let signed = RunStatement::of(lines.text.as_bytes(), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
         let placed = place_whole(&path, &signed, 0o600)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);

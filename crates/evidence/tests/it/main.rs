@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 use proptest::prelude::*;
-use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, Seal, SigningKey, Statement, read_chain, verify};
+use ringfence_evidence::{Chain, Digest, Event, PublicKey, RunEnd, RunStatement, Seal, SigningKey, read_chain, verify};
 
 fn key() -> SigningKey {
     SigningKey::from_seed(&[7; 32])
@@ -36,7 +36,7 @@ fn sealed() -> (Vec<u8>, Vec<u8>) {
         text.push_str(&chain.link(format!("2026-01-02T03:04:05.00{number}Z"), number as u64, event).unwrap());
     }
     let seal = Seal { run: "01kbdz9xk3v8p5r0q2n7m4t6w1".into(), events: 5, end, version: "0.1.0".into() };
-    let statement = Statement::of(text.as_bytes(), &[artifact], seal).sign(&key()).unwrap();
+    let statement = RunStatement::of(text.as_bytes(), &[artifact], seal).sign(&key()).unwrap();
     (text.into_bytes(), statement)
 }
 
@@ -92,7 +92,7 @@ fn a_chain_built_anew_without_the_key_is_found() {
     let other = SigningKey::from_seed(&[8; 32]);
     assert!(verify(&events, &statement, &other.public()).is_err());
     let seal = Seal { run: "x".into(), events: 5, end: RunEnd::Exited { code: 0 }, version: "0".into() };
-    let forged = Statement::of(&events, &[], seal).sign(&other).unwrap();
+    let forged = RunStatement::of(&events, &[], seal).sign(&other).unwrap();
     assert!(verify(&events, &forged, &key().public()).is_err());
 }
 
