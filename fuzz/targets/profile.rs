@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (profile, agent, settings, ask) = (next(), next(), next(), next());
     let profile = told(profile, Profile::parse("f", profile));
     let agent = told(agent, parse_bound("f", agent)).unwrap_or(Capabilities::unlimited());
-    let ceiling = told(settings, parse_settings("f", settings)).unwrap_or(Capabilities::unlimited());
+    let ceiling = told(settings, parse_settings("f", settings)).map_or_else(Capabilities::unlimited, |settings| settings.ceiling);
     if let Some(profile) = profile {
         decide(&ceiling, &profile, &agent, &serde_json::from_str(ask).unwrap_or_default());
     }

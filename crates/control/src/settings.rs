@@ -1,11 +1,12 @@
-//! `ringfence.toml`: the operator's ceiling. First use writes one that no agent can talk its way over.
+//! `ringfence.toml`: the operator's ceiling and targets. First use writes one that no agent can talk its way over.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
-use ringfence_policy::{Bound, parse_settings};
+use ringfence_policy::{Bound, Consent, OperatorSettings, Target, TargetName, parse_settings};
 use ringfence_store::draft_of;
 
 use crate::error::RunError;
@@ -17,6 +18,10 @@ const FIRST: &str = include_str!("first-settings.toml");
 pub struct Settings {
     /// The bound on every run.
     pub ceiling: Bound,
+    /// Where artifacts can be promoted to.
+    pub targets: BTreeMap<TargetName, Target>,
+    /// Who decides about new versions of agents.
+    pub agents: Consent,
     /// Digest of the text.
     pub digest: Digest,
 }
@@ -32,8 +37,8 @@ impl Settings {
             }
             read => read.map_err(file("read"))?,
         };
-        let ceiling = parse_settings(&path.to_string_lossy(), &text)?;
-        Ok(Self { ceiling, digest: Digest::of(text.as_bytes()) })
+        let OperatorSettings { ceiling, targets, agents } = parse_settings(&path.to_string_lossy(), &text)?;
+        Ok(Self { ceiling, targets, agents, digest: Digest::of(text.as_bytes()) })
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::AddressRange;
+use crate::artifact_kind::ArtifactKind;
 use crate::choices::{Execution, Grade, Inputs, Kernel, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::credential::CredentialBinding;
 use crate::destination::Destination;
@@ -31,6 +32,9 @@ pub struct Capabilities {
     pub reveal: Set<PathScope>,
     /// Which paths of the workspace may leave as artifacts.
     pub exports: Set<PathScope>,
+    /// Which kinds of artifacts may be promoted, where a target takes them.
+    #[serde(default = "Set::none", skip_serializing_if = "Set::is_none")]
+    pub promotions: Set<ArtifactKind>,
     /// Where what the run writes may be kept.
     #[serde(default = "Storage::smallest", skip_serializing_if = "Storage::is_smallest")]
     pub storage: Storage,
@@ -78,6 +82,7 @@ impl Capabilities {
             project: Project::View,
             reveal: Set::All,
             exports: Set::All,
+            promotions: Set::All,
             storage: Storage::Disk,
             environment: Set::All,
             network: Set::All,
@@ -105,6 +110,7 @@ impl Capabilities {
             project: Project::None,
             reveal: Set::none(),
             exports: Set::none(),
+            promotions: Set::none(),
             storage: Storage::Memory,
             environment: Set::none(),
             network: Set::none(),
@@ -133,6 +139,7 @@ impl Capabilities {
             project: self.project.min(other.project),
             reveal: self.reveal.meet(&other.reveal),
             exports: self.exports.meet(&other.exports),
+            promotions: self.promotions.meet(&other.promotions),
             storage: self.storage.min(other.storage),
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
@@ -174,6 +181,7 @@ impl Capabilities {
             Field::Project => self.project.to_string(),
             Field::Reveal => self.reveal.to_string(),
             Field::Exports => self.exports.to_string(),
+            Field::Promotions => self.promotions.to_string(),
             Field::Storage => self.storage.to_string(),
             Field::Environment => self.environment.to_string(),
             Field::Network => self.reachable().to_string(),

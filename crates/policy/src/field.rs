@@ -19,6 +19,8 @@ pub enum Field {
     Reveal,
     /// What may leave.
     Exports,
+    /// Which kinds of artifacts may be promoted.
+    Promotions,
     /// Where what is written may be kept.
     Storage,
     /// Which variables may be set.
@@ -61,6 +63,7 @@ impl Field {
             Self::Project,
             Self::Reveal,
             Self::Exports,
+            Self::Promotions,
             Self::Storage,
             Self::Environment,
             Self::Network,
@@ -90,6 +93,7 @@ impl fmt::Display for Field {
             Self::Project => "project",
             Self::Reveal => "reveal",
             Self::Exports => "exports",
+            Self::Promotions => "promotions",
             Self::Storage => "storage",
             Self::Environment => "environment",
             Self::Network => "network",

@@ -9,6 +9,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod address;
+mod artifact_kind;
 mod ask;
 mod capabilities;
 mod choices;
@@ -29,12 +30,16 @@ mod package_rule;
 mod packages;
 mod profile;
 mod raw;
+mod raw_target;
 mod request_rule;
 mod resolve;
+mod settings;
 mod shipped;
+mod target;
 mod tiers;
 
 pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
+pub use artifact_kind::ArtifactKind;
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::Capabilities;
 pub use choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
@@ -53,9 +58,11 @@ pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePa
 pub use package_name::{Ecosystem, PackageName, PackageVersion};
 pub use package_rule::{PackageRule, PackageRuleError};
 pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
-pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound, parse_settings};
+pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound};
 pub use raw::{RawBound, RawSettings};
 pub use request_rule::{Method, PathPrefix};
 pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
+pub use settings::{OperatorSettings, parse_settings};
 pub use shipped::{Shipped, shipped};
+pub use target::{Consent, GroupName, Place, Target, TargetName};
 pub use tiers::LeastTiers;

@@ -19,7 +19,7 @@ use crate::limits::{LimitKey, Limits};
 use crate::names::text_type;
 use crate::package_rule::PackageRule;
 use crate::packages::Packages;
-use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawSettings, RawTiers, RawValue, Text};
+use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawTiers, RawValue, Text};
 use crate::tiers::LeastTiers;
 
 /// What is wrong in a profile, ceiling or agent file, and where.
@@ -87,54 +87,44 @@ pub type Bound = Capabilities;
 impl Profile {
     /// Reads a profile; `file` is used in messages only.
     pub fn parse(file: &str, text: &str) -> Result<Self, ProfileError> {
-        let place = Place { file, text };
-        let raw: RawBound = place.read()?;
-        let name = raw.name.as_ref().ok_or_else(|| place.at(&(0..0), "the profile has no `name`", "begin with `name = \"my-profile\"`"))?;
+        let located = Located { file, text };
+        let raw: RawBound = located.read()?;
+        let name =
+            raw.name.as_ref().ok_or_else(|| located.at(&(0..0), "the profile has no `name`", "begin with `name = \"my-profile\"`"))?;
         let checked: ProfileName =
-            name.as_ref().parse().map_err(|why: String| place.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
-        place.names_one_image(&raw)?;
-        let bound = place.narrow(Capabilities::nothing(), &raw)?;
-        place.names_no_exceptions(&raw)?;
-        place.allows_where_credentials_go(&raw, &bound)?;
-        place.states_its_limits(&bound)?;
+            name.as_ref().parse().map_err(|why: String| located.at(&name.span(), &why, "rename it, such as `name = \"my-profile\"`"))?;
+        located.names_one_image(&raw)?;
+        let bound = located.narrow(Capabilities::nothing(), &raw)?;
+        located.names_no_exceptions(&raw)?;
+        located.allows_where_credentials_go(&raw, &bound)?;
+        located.states_its_limits(&bound)?;
         Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), bound })
     }
 }
 
 /// Reads an agent's posture; `file` is used in messages only.
 pub fn parse_bound(file: &str, text: &str) -> Result<Bound, ProfileError> {
-    let place = Place { file, text };
-    let raw = place.read()?;
-    place.names_no_exceptions(&raw)?;
-    place.bound(&raw)
-}
-
-/// Reads settings and answers with the ceiling, unlimited where there is none; `file` is used in messages only.
-pub fn parse_settings(file: &str, text: &str) -> Result<Bound, ProfileError> {
-    let place = Place { file, text };
-    let settings: RawSettings = place.read()?;
-    let mut ceiling = place.bound(&settings.ceiling.unwrap_or_default())?;
-    if ceiling.private == Set::All {
-        ceiling.private = Set::none();
-    }
-    Ok(ceiling)
+    let located = Located { file, text };
+    let raw = located.read()?;
+    located.names_no_exceptions(&raw)?;
+    located.bound(&raw)
 }
 
 /// Where messages point to.
-struct Place<'a> {
-    file: &'a str,
-    text: &'a str,
+pub(crate) struct Located<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
 }
 
-impl Place<'_> {
-    fn bound(&self, raw: &RawBound) -> Result<Bound, ProfileError> {
+impl Located<'_> {
+    pub(crate) fn bound(&self, raw: &RawBound) -> Result<Bound, ProfileError> {
         match &raw.name {
             Some(name) => Err(self.at(&name.span(), "only a profile has a `name`", "remove the line")),
             None => self.narrow(Capabilities::unlimited(), raw),
         }
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
         toml::from_str(self.text).map_err(|error| {
             let cause = error.message().trim().replace('\n', "; ");
             let fix = match cause.contains("unknown field") {
@@ -145,7 +135,7 @@ impl Place<'_> {
         })
     }
 
-    fn at(&self, span: &Range<usize>, cause: &str, fix: &str) -> ProfileError {
+    pub(crate) fn at(&self, span: &Range<usize>, cause: &str, fix: &str) -> ProfileError {
         let before = self.text.get(..span.start.min(self.text.len())).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         ProfileError {
@@ -168,6 +158,7 @@ impl Place<'_> {
             project: files.project.unwrap_or(base.project),
             reveal: self.set(files.reveal.as_deref(), base.reveal)?,
             exports: self.set(files.exports.as_deref(), base.exports)?,
+            promotions: self.set(allowed(raw.promotions.as_ref()), base.promotions)?,
             storage: files.storage.unwrap_or(base.storage),
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
             network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,

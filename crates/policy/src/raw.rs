@@ -2,6 +2,8 @@
 //!
 //! The same form serves a profile, the ceiling in `ringfence.toml` and an agent's posture; what a left-out field means differs (see [`crate::profile`]).
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
@@ -9,6 +11,7 @@ use toml::Spanned;
 use crate::choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
 use crate::packages::{InstallScripts, SourceBuilds};
+use crate::raw_target::{RawConsent, RawTarget};
 
 /// A text with its place in the file.
 pub(crate) type Text = Spanned<String>;
@@ -44,6 +47,8 @@ pub struct RawBound {
     pub(crate) credentials: Option<RawNames>,
     /// How packages may be installed.
     pub(crate) packages: Option<RawPackages>,
+    /// Which kinds of artifacts may be promoted: `patch`, `report`, `image`, `notebook`, `sql`, `manifest`, `data-set` or `other`.
+    pub(crate) promotions: Option<RawNames>,
     /// Which governed tools may be called.
     pub(crate) tools: Option<RawNames>,
     /// Which programs may be started, and how much of the kernel they can call.
@@ -130,6 +135,11 @@ pub(crate) struct RawNetwork {
 pub struct RawSettings {
     /// The operator's bound on every run.
     pub(crate) ceiling: Option<RawBound>,
+    /// Where artifacts can be promoted to, by name.
+    #[serde(default)]
+    pub(crate) targets: BTreeMap<String, RawTarget>,
+    /// Who decides about new versions of agents.
+    pub(crate) agents: Option<RawConsent>,
 }
 
 /// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.

@@ -3,8 +3,8 @@
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use ringfence_policy::{
-    AddressRange, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, ImageName, Inputs, InstallScripts, Kernel,
-    LeastTiers, LimitKey, Limits, MinimumAge, NamePattern, PackageMode, PackageRule, PackageVersion, Packages, PathScope, Project,
+    AddressRange, ArtifactKind, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, ImageName, Inputs, InstallScripts,
+    Kernel, LeastTiers, LimitKey, Limits, MinimumAge, NamePattern, PackageMode, PackageRule, PackageVersion, Packages, PathScope, Project,
     Sensitivity, Set, SourceBuilds, Spawn, Storage, Tier, Wildcards,
 };
 
@@ -101,6 +101,7 @@ prop_compose! {
         outside in (set::<AddressRange>(RANGES), set::<CredentialBinding>(BINDINGS)),
         sensitivity in (choice(Sensitivity::ALL), vec((choice(Sensitivity::ALL), choice(Tier::ALL)), 0..3)),
         image in set::<ImageName>(IMAGES),
+        promotions in set::<ArtifactKind>(&["patch", "report", "sql", "other"]),
         limits in limits(),
     ) -> Capabilities {
         Capabilities {
@@ -109,7 +110,7 @@ prop_compose! {
             network: network.0, wildcards: network.1,
             grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
             private: outside.0, credentials: outside.1, sensitivity: sensitivity.0, tiers: tiers(sensitivity.1),
-            limits, storage, packages, image,
+            limits, storage, packages, image, promotions,
         }
     }
 }

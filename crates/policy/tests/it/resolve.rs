@@ -31,7 +31,7 @@ network-requests = 100
 "#;
 
 fn decide(ceiling: &str, agent: &str, ask: &Ask) -> Result<ringfence_policy::Grant, Refusal> {
-    let ceiling = parse_settings("ceiling", ceiling).unwrap();
+    let ceiling = parse_settings("ceiling", ceiling).unwrap().ceiling;
     resolve(&ceiling, &Profile::parse("profile", PROFILE).unwrap(), &parse_bound("agent", agent).unwrap(), ask)
 }
 
@@ -110,7 +110,7 @@ fn files_variables_and_tiers_are_checked_against_the_bound() {
 fn storage_is_on_disk_only_where_it_is_allowed_and_named() {
     let profile = |storage: &str| Profile::parse("p", &PROFILE.replace("[environment]", &format!("{storage}\n[environment]"))).unwrap();
     let decide = |storage: &str, ceiling: &str, ask: Option<Storage>| {
-        let ceiling = parse_settings("ceiling", ceiling).unwrap();
+        let ceiling = parse_settings("ceiling", ceiling).unwrap().ceiling;
         let ask = Ask { storage: ask, ..Ask::default() };
         resolve(&ceiling, &profile(storage), &parse_bound("agent", "").unwrap(), &ask).map(|grant| grant.capabilities.storage)
     };
@@ -151,9 +151,9 @@ fn sensitive_work_needs_the_tier_that_the_ceiling_asks_for() {
 
 #[test]
 fn only_the_operator_excepts_addresses_from_the_refused_ranges() {
-    let ceiling = parse_settings("ceiling", "[ceiling.network]\nprivate = [\"10.20.0.0/16\"]\n").unwrap();
+    let ceiling = parse_settings("ceiling", "[ceiling.network]\nprivate = [\"10.20.0.0/16\"]\n").unwrap().ceiling;
     assert_eq!(ceiling.private.to_string(), "10.20.0.0/16");
-    assert_eq!(parse_settings("ceiling", "").unwrap().private.to_string(), "none");
+    assert_eq!(parse_settings("ceiling", "").unwrap().ceiling.private.to_string(), "none");
     let error = parse_bound("agent", "[network]\nprivate = [\"10.0.0.0/8\"]\n").unwrap_err();
     assert!(error.fix.contains("[ceiling.network]") && error.line == 2, "{error}");
     let granted = decide("[ceiling.network]\nprivate = [\"10.20.0.0/16\"]\n", "", &Ask::default()).unwrap();
@@ -173,11 +173,11 @@ fn a_credential_goes_where_the_profile_may_go() {
 fn an_open_profile_under_a_list_has_what_is_listed() {
     let profile = PROFILE.replace("[process]", "[packages]\npython = \"open\"\nnode = \"open\"\n[process]");
     let ceiling = "[ceiling.packages]\npython = \"allowlist\"\nallow = [\"python:requests>=2\"]\nminimum-age = \"24h\"\n";
-    let (ceiling, profile) = (parse_settings("c", ceiling).unwrap(), Profile::parse("p", &profile).unwrap());
+    let (ceiling, profile) = (parse_settings("c", ceiling).unwrap().ceiling, Profile::parse("p", &profile).unwrap());
     let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
     let shown = "python allowlist, node open, rust none; list: python:requests>=2; at least 72 h old";
     assert_eq!(grant.capabilities.packages.to_string(), shown);
-    let ceiling = parse_settings("c", "[ceiling.packages]\npython = \"allowlist\"\n").unwrap();
+    let ceiling = parse_settings("c", "[ceiling.packages]\npython = \"allowlist\"\n").unwrap().ceiling;
     let grant = resolve(&ceiling, &profile, &parse_bound("a", "").unwrap(), &Ask::default()).unwrap();
     assert_eq!(grant.capabilities.packages.to_string(), "python allowlist, node open, rust none; list: none; at least 72 h old");
 }
@@ -188,7 +188,7 @@ fn a_run_sees_one_image_and_every_layer_may_narrow_which() {
     let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
     let profile = |image: &str| Profile::parse("p", &format!("{image}\n{PROFILE}")).unwrap();
     let decide = |image: &str, ceiling: &str, agent: &str| {
-        let ceiling = parse_settings("ceiling", ceiling).unwrap();
+        let ceiling = parse_settings("ceiling", ceiling).unwrap().ceiling;
         resolve(&ceiling, &profile(image), &parse_bound("agent", agent).unwrap(), &Ask::default())
             .map(|grant| grant.capabilities.image.to_string())
     };

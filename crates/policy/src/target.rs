@@ -1,0 +1,150 @@
+//! Where artifacts can take effect, and who must agree: the operator's, complete and checked. What a person writes is in `raw_target`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::artifact_kind::ArtifactKind;
+use crate::glob::Glob;
+use crate::names::text_type;
+use crate::profile::ProfileName;
+
+/// A name made of lower-case letters, digits, `.`, `_` and `-`, at most 64.
+macro_rules! plain_name {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
+                match (1..=64).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with(['-', '.']) {
+                    true => Ok(Self(text.to_owned())),
+                    false => Err(format!(
+                        concat!("`{}` is not the name of ", $what, "; write lower-case letters, digits, `-`, `_` and `.`"),
+                        text.escape_debug()
+                    )),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        text_type!($name: String);
+    };
+}
+
+plain_name!(
+    /// The name of a target.
+    TargetName, "a target"
+);
+plain_name!(
+    /// The name of a group of persons.
+    GroupName, "a group"
+);
+
+/// Who must agree before something takes effect, and how soon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Consent {
+    /// How many different persons.
+    pub quorum: u32,
+    /// Of which groups; any person where none is named.
+    pub groups: BTreeSet<GroupName>,
+    /// Whether the agent's owner does not count.
+    pub exclude_owner: bool,
+    /// How long a decision may take, milliseconds.
+    pub decide_within_ms: u64,
+    /// How long after it the thing may be done, milliseconds.
+    pub execute_within_ms: u64,
+}
+
+/// Where a target is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Place {
+    /// A branch of a repository.
+    Git {
+        /// Its path or URL.
+        repository: String,
+        /// The branch.
+        branch: String,
+    },
+    /// A folder of files.
+    Directory {
+        /// Its absolute path.
+        folder: String,
+    },
+}
+
+/// A place that artifacts can be promoted to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// Its name.
+    pub name: TargetName,
+    /// Where it is.
+    pub place: Place,
+    /// Which kinds of artifacts it takes.
+    pub accepts: BTreeSet<ArtifactKind>,
+    /// Of which profiles; of all where none is named.
+    pub profiles: BTreeSet<ProfileName>,
+    /// Program and arguments of each check.
+    pub checks: Vec<Vec<String>>,
+    /// The profile in which checks run.
+    pub check_profile: ProfileName,
+    /// Files that checks take from the base.
+    pub tests: Vec<Glob>,
+    /// Files whose change needs an approval of its own.
+    pub protected: Vec<Glob>,
+    /// Files in which added lines may look like secrets.
+    pub secrets_allowed: Vec<Glob>,
+    /// Who must agree.
+    pub consent: Consent,
+    /// Who must agree to a change of protected paths.
+    pub protected_consent: Consent,
+    /// The longest file that may result, bytes.
+    pub max_file_bytes: u64,
+}
+
+impl Target {
+    /// True if artifacts of this kind, made under this profile, can go here.
+    pub fn takes(&self, kind: ArtifactKind, profile: &str) -> bool {
+        self.accepts.contains(&kind) && (self.profiles.is_empty() || self.profiles.iter().any(|named| named.as_str() == profile))
+    }
+
+    /// True if this path is one of the tests.
+    pub fn is_test(&self, path: &[u8]) -> bool {
+        self.tests.iter().any(|glob| glob.matches(path))
+    }
+
+    /// True if a change of this path needs an approval of its own, whatever the change is.
+    pub fn is_protected(&self, path: &[u8]) -> bool {
+        self.protected.iter().any(|glob| glob.matches(path))
+    }
+}
+
+/// Who agrees, in words: `1 of maintainers or owners`.
+impl fmt::Display for Consent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups: Vec<&str> = self.groups.iter().map(GroupName::as_str).collect();
+        let who = if groups.is_empty() { "any person".to_owned() } else { groups.join(" or ") };
+        let owner = if self.exclude_owner { ", not the agent's owner" } else { "" };
+        write!(f, "{} of {who}{owner}", self.quorum)
+    }
+}
