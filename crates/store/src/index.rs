@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence_evidence::{Digest, EVENTS_FILE, Event, Line, RunEnd, STATEMENT_FILE, read_chain};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
-use tokio::runtime::Runtime;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow, SqliteSynchronous};
+use sqlx::{Connection, Row, Sqlite};
 
+use crate::database::{Database, broken};
 use crate::error::{At, StoreError};
 use crate::home::Home;
 
@@ -51,9 +52,7 @@ pub struct ArtifactRow {
 /// The index of a home.
 #[derive(Debug)]
 pub struct Index {
-    runtime: Runtime,
-    connection: SqliteConnection,
-    path: PathBuf,
+    database: Database,
 }
 
 impl Index {
@@ -71,21 +70,8 @@ impl Index {
     }
 
     fn open_and_read(home: &Home, path: &Path) -> Result<Self, StoreError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().at("start a runtime for", path)?;
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Normal)
-            .busy_timeout(std::time::Duration::from_secs(10))
-            .foreign_keys(true)
-            .disable_statement_logging();
-        let opened = runtime.block_on(async {
-            let mut connection = options.connect().await?;
-            sqlx::migrate!("./migrations").run(&mut connection).await?;
-            Ok::<_, sqlx::Error>(connection)
-        });
-        let mut index = Self { runtime, connection: opened.map_err(|e| broken(path, &e))?, path: path.to_owned() };
+        let database = Database::open(path, &sqlx::migrate!("./migrations"), SqliteSynchronous::Normal)?;
+        let mut index = Self { database };
         index.catch_up(home)?;
         Ok(index)
     }
@@ -107,7 +93,7 @@ impl Index {
     }
 
     fn insert(&mut self, run: &str, sealed: &Sealed) -> Result<(), StoreError> {
-        let Self { runtime, connection, path } = self;
+        let Database { runtime, connection, path } = &mut self.database;
         let row = sealed.row(run);
         let inserted = runtime.block_on(async {
             let mut transaction = connection.begin().await?;
@@ -140,15 +126,20 @@ impl Index {
     }
 
     fn texts(&mut self, query: &'static str) -> Result<Vec<String>, StoreError> {
-        let rows = self.runtime.block_on(sqlx::query(query).fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
+        let rows = self.all(sqlx::query(query))?;
         Ok(rows.into_iter().map(|row| row.get(0)).collect())
+    }
+
+    fn all(&mut self, query: Query<'_, Sqlite, SqliteArguments>) -> Result<Vec<SqliteRow>, StoreError> {
+        let Database { runtime, connection, path } = &mut self.database;
+        runtime.block_on(query.fetch_all(connection)).map_err(|e| broken(path, &e))
     }
 
     /// The newest runs.
     pub fn runs(&mut self, most: u32) -> Result<Vec<RunRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM runs ORDER BY run DESC LIMIT ?").bind(most);
-        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
-        let row = |r: sqlx::sqlite::SqliteRow| RunRow {
+        let rows = self.all(query)?;
+        let row = |r: SqliteRow| RunRow {
             run: r.get("run"),
             agent: r.get("agent"),
             owner: r.get("owner"),
@@ -165,8 +156,8 @@ impl Index {
     /// The artifacts of one run, or of the newest runs.
     pub fn artifacts(&mut self, run: Option<&str>) -> Result<Vec<ArtifactRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM artifacts WHERE ?1 IS NULL OR run = ?1 ORDER BY run DESC, path LIMIT 10000").bind(run);
-        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(|e| broken(&self.path, &e))?;
-        let row = |r: sqlx::sqlite::SqliteRow| ArtifactRow {
+        let rows = self.all(query)?;
+        let row = |r: SqliteRow| ArtifactRow {
             run: r.get("run"),
             path: r.get("path"),
             bytes: u64::try_from(r.get::<i64, _>("bytes")).unwrap_or(0),
@@ -174,10 +165,6 @@ impl Index {
         };
         Ok(rows.into_iter().map(row).collect())
     }
-}
-
-fn broken(path: &Path, cause: &dyn std::fmt::Display) -> StoreError {
-    StoreError::Index { path: path.to_owned(), cause: cause.to_string() }
 }
 
 /// Nothing is thrown away: the damaged file stays under another name.

@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 mod artifacts;
+mod authority;
 mod credentials;
+mod database;
 mod error;
 mod home;
 mod index;
@@ -14,6 +16,10 @@ mod keys;
 mod run_id;
 
 pub use artifacts::Artifacts;
+pub use authority::{
+    ApprovalRow, ApprovalState, Authority, Begun, Counts, Decided, DecisionRow, NewApproval, NewDecision, NewPromotion, NewStanding,
+    PromotionRow, PromotionState, StandingRow, Started, Verdict,
+};
 pub use credentials::{CredentialRow, Credentials, KeySources};
 pub use error::{StoreError, hint_for};
 pub use home::{FORMAT, Home, draft_of};
