@@ -5,6 +5,7 @@
 //! crate holds the format, the chain, the seal and their verification. It is pure: bytes in, bytes out; `store` writes and flushes.
 #![forbid(unsafe_code)]
 
+mod attestation;
 mod chain;
 mod digest;
 mod envelope;
@@ -13,6 +14,9 @@ mod key;
 mod statement;
 mod verify;
 
+pub use attestation::{
+    BuildDefinition, PROVENANCE_TYPE, Provenance, ResourceDescriptor, RunDetails, TEST_RESULT_TYPE, TestResult, provenance,
+};
 pub use chain::{Chain, ChainError, Line, read_chain};
 pub use digest::{Digest, DigestError};
 pub use envelope::{Envelope, EnvelopeSignature, PAYLOAD_TYPE, STATEMENT_TYPE, Statement, Subject, pre_authentication_encoding};
