@@ -175,6 +175,11 @@ mod tests {
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
         assert!(read_private_key(&path).is_ok());
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(12), None).unwrap();
+            assert!(cause(&path).contains("belongs to user 12"), "{}", cause(&path));
+            std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+        }
         let link = folder.path().join("link.key");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(cause(&link).contains("symbolic link"));
