@@ -32,7 +32,7 @@ pub use images::{ImagesError, images, import_image, remove_image};
 pub use inside::Weakening;
 pub use profiles::{ProfileText, find_profile, read_text};
 pub use pull::ImageSource;
-pub use registry::{Agent, RegistryError, active};
+pub use registry::{Agent, Identity, IdentityError, NewKey, NewPerson, Person, PersonState, Persons, RegistryError, active};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};

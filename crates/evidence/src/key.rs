@@ -4,7 +4,7 @@
 use std::fmt;
 
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
-use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey};
+use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, KeypairBytes};
 use ed25519_dalek::{Signature, Signer};
 
 use crate::digest::Digest;
@@ -34,9 +34,10 @@ impl SigningKey {
         ed25519_dalek::SigningKey::from_pkcs8_pem(text).map(Self).map_err(|e| KeyError(e.to_string()))
     }
 
-    /// Writes PKCS #8 PEM: a secret.
+    /// Writes PKCS #8 PEM: a secret. The public part is left out of it: openssl reads no other form.
     pub fn expose_pem(&self) -> Result<String, KeyError> {
-        self.0.to_pkcs8_pem(LineEnding::LF).map(|pem| pem.as_str().to_owned()).map_err(|e| KeyError(e.to_string()))
+        let secret = KeypairBytes { secret_key: self.0.to_bytes(), public_key: None };
+        secret.to_pkcs8_pem(LineEnding::LF).map(|pem| pem.as_str().to_owned()).map_err(|e| KeyError(e.to_string()))
     }
 
     /// The public part.

@@ -8,10 +8,11 @@ use toml::Spanned;
 use crate::artifact_kind::ArtifactKind;
 use crate::lattice::Set;
 use crate::limits::scaled;
+use crate::plain_name::{PlainNameError, TargetName};
 use crate::profile::{Bound, Located, ProfileError, ProfileName};
 use crate::raw::{RawSettings, Text};
 use crate::raw_target::{RawCheck, RawConsent, RawTarget, RawTargetKind};
-use crate::target::{Consent, Place, Target, TargetName};
+use crate::target::{Consent, Place, Target};
 
 /// What the operator has set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +101,8 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn target(&self) -> Result<Target, ProfileError> {
         let raw = self.raw;
-        let name: TargetName = self.name.parse().map_err(|why: String| self.wrong(&why, "rename it, such as [targets.main]"))?;
+        let name: TargetName =
+            self.name.parse().map_err(|why: PlainNameError| self.wrong(&why.to_string(), "rename it, such as [targets.main]"))?;
         let consent = self.consent()?;
         let check_profile = match &raw.check_profile {
             Some(text) => self.parsed(text)?,

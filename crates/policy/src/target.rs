@@ -2,63 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::artifact_kind::ArtifactKind;
 use crate::glob::Glob;
-use crate::names::text_type;
+use crate::plain_name::{GroupName, TargetName};
 use crate::profile::ProfileName;
-
-/// A name made of lower-case letters, digits, `.`, `_` and `-`, at most 64.
-macro_rules! plain_name {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
-
-        impl $name {
-            /// The name as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                let is_plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
-                match (1..=64).contains(&text.len()) && text.bytes().all(is_plain) && !text.starts_with(['-', '.']) {
-                    true => Ok(Self(text.to_owned())),
-                    false => Err(format!(
-                        concat!("`{}` is not the name of ", $what, "; write lower-case letters, digits, `-`, `_` and `.`"),
-                        text.escape_debug()
-                    )),
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        text_type!($name: String);
-    };
-}
-
-plain_name!(
-    /// The name of a target.
-    TargetName, "a target"
-);
-plain_name!(
-    /// The name of a group of persons.
-    GroupName, "a group"
-);
 
 /// Who must agree before something takes effect, and how soon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,6 +50,13 @@ impl Config {
         named.or_else(|| self.user_home.as_ref().map(|home| home.join(".docker"))).map(|folder| folder.join("config.json"))
     }
 
+    /// Where a person's private key is made, if no file is named.
+    pub(crate) fn person_key(&self, name: &str) -> Option<PathBuf> {
+        let named = env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let folder = named.or_else(|| self.user_home.as_ref().map(|home| home.join(".config")))?;
+        Some(folder.join("ringfence").join(format!("{name}.key")))
+    }
+
     /// Home folders of people, as the environment and the password file name them. (A service may have neither, or a wrong one.)
     pub(crate) fn homes(&self) -> Vec<PathBuf> {
         homes(self.user_home.clone())

@@ -49,6 +49,28 @@ pub enum StoreError {
         /// What is wrong.
         cause: String,
     },
+    /// A private key cannot be made there.
+    #[error("`{path}` cannot be the place of a private key: {cause}")]
+    KeyPlace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// A document of the registry does not read.
+    #[error("`{path}` does not read: {cause}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// Another process has the registry for too long.
+    #[error("the registry is in use: `{path}` is locked by another process")]
+    Busy {
+        /// The lock.
+        path: PathBuf,
+    },
     /// A stored credential, or the key of them, does not read.
     #[error("`{path}` does not read: {cause}")]
     Credential {
@@ -85,6 +107,14 @@ impl StoreError {
             Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
             Self::NoArtifact(_) => "see `ringfence artifact ls`".to_owned(),
             Self::Key { .. } => "name a file that holds a key in PEM form; a private one has mode 600".to_owned(),
+            Self::KeyPlace { .. } => {
+                "name another file with --key; a private key is kept outside of RINGFENCE_HOME, and none is ever replaced".to_owned()
+            }
+            Self::Damaged { .. } => {
+                "the file was changed or damaged; put a whole copy of it back, for nothing is decided by a record that does not read"
+                    .to_owned()
+            }
+            Self::Busy { .. } => "wait until the other ringfence is done, or end it if it hangs".to_owned(),
             Self::Credential { .. } => {
                 "give the key that sealed it (RINGFENCE_CREDENTIAL_KEY, RINGFENCE_CREDENTIAL_KEY_FILE or the keyring), or set it again"
                     .to_owned()

@@ -25,7 +25,7 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "damaged", "credentials"] {
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "damaged", "credentials"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
@@ -59,7 +59,9 @@ impl Home {
 
     /// Removes what processes that are gone were about to write.
     pub fn sweep(&self) -> Result<(), StoreError> {
-        [self.root.clone(), self.root.join("keys"), self.agents()].iter().try_for_each(|folder| sweep_drafts(folder))?;
+        [self.root.clone(), self.root.join("keys"), self.agents(), self.root.join("persons")]
+            .iter()
+            .try_for_each(|folder| sweep_drafts(folder))?;
         self.sweep_images()
     }
 

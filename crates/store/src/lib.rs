@@ -13,6 +13,7 @@ mod home;
 mod index;
 mod journal;
 mod keys;
+mod registry;
 mod run_id;
 
 pub use artifacts::Artifacts;
@@ -25,5 +26,6 @@ pub use error::{StoreError, hint_for};
 pub use home::{FORMAT, Home, draft_of};
 pub use index::{ArtifactRow, Index, RunRow};
 pub use journal::{Journal, JournalWriter, Orphan, now};
-pub use keys::{load_or_make_key, read_public_key};
+pub use keys::{load_or_make_key, make_private_key, read_private_key, read_public_key};
+pub use registry::{Document, Documents, RegistryLock};
 pub use run_id::{RunId, RunIdError};

@@ -10,6 +10,7 @@ mod explain;
 mod image;
 mod matrix;
 mod out;
+mod person;
 mod profile;
 mod progress;
 mod run;
@@ -55,6 +56,8 @@ enum Command {
     Artifact(artifact::ArtifactArguments),
     /// Store, list or forget credentials that are put in outside the sandbox
     Credential(credential::CredentialArguments),
+    /// Register, list, group or retire persons: who answers for agents and approves
+    Person(person::PersonArguments),
     /// Import, build, list or remove images: what runs see as `/`, beside the host's own
     Image(image::ImageArguments),
     /// Print what this host can enforce, what is missing, and how to get it
@@ -113,6 +116,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
         Command::Credential(arguments) => credential::run(&context, &arguments),
+        Command::Person(arguments) => person::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),

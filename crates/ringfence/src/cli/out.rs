@@ -37,6 +37,14 @@ impl Failure {
     }
 }
 
+/// A word of the command line as what it stands for. (Types of ours show what a terminal would obey; clap prints a bad value as it is.)
+pub(crate) fn parsed<T: std::str::FromStr>(text: &str, hint: &str) -> Result<T, Failure>
+where
+    T::Err: Display,
+{
+    text.parse().map_err(|error: T::Err| Failure::new(error, hint))
+}
+
 /// Help and version are results; anything else is a wrong call.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_result = !error.use_stderr();

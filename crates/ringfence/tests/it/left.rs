@@ -76,7 +76,7 @@ pub(crate) fn left_of(home: &Path) -> Vec<String> {
     for folder in ["live", "work", "damaged"] {
         left.extend(names(&home.join(folder)).into_iter().map(|name| format!("{folder}/{name}")));
     }
-    let folders = ["", "keys", "agents", "artifacts", "images"].map(|folder| home.join(folder));
+    let folders = ["", "keys", "agents", "persons", "artifacts", "images"].map(|folder| home.join(folder));
     let records = runs(home).into_iter().map(|run| home.join("runs").join(run));
     for folder in folders.into_iter().chain(records) {
         let is_draft = |name: &String| name.contains("draft") || name == "reserve";

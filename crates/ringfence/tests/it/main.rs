@@ -22,6 +22,7 @@ mod left;
 mod limits;
 mod network;
 mod packages;
+mod persons;
 mod project;
 mod race;
 mod recipe;
