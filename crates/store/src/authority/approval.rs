@@ -49,9 +49,9 @@ pub struct NewApproval {
     pub digest: String,
     /// How many different persons must agree.
     pub quorum: u32,
-    /// How long a decision may take, milliseconds.
-    pub decide_for: i64,
-    /// How long it can be used after that.
+    /// Until when it can be decided, milliseconds since 1970.
+    pub decide_by: i64,
+    /// How long it can be used after that, milliseconds.
     pub execute_for: i64,
 }
 
@@ -276,7 +276,7 @@ impl Step<'_> {
             .bind(&new.digest)
             .bind(new.quorum)
             .bind(self.now)
-            .bind(self.now.saturating_add(new.decide_for))
+            .bind(new.decide_by)
             .bind(new.execute_for)
             .execute(&mut *self.transaction)
             .await
