@@ -2,7 +2,6 @@
 //! writing `changes.patch`.
 
 mod beneath;
-mod binary;
 mod export;
 mod git_config;
 mod patch;

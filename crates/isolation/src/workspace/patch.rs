@@ -6,17 +6,16 @@
 
 mod changes;
 mod ignores;
-mod names;
 mod summary;
-mod text;
 
 pub use summary::PatchSummary;
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ringfence_patch::{Kind, Side, is_git, is_modules, write};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
@@ -59,7 +58,7 @@ pub fn write_patch(request: &PatchRequest<'_>, go_on: &mut GoOn<'_>) -> io::Resu
         match judge(request, base.as_fd(), &path, sides) {
             Ok((old, new)) => {
                 summary.note(&path, &old, &new);
-                write_one(&path, &old, &new, &mut body)?;
+                write(&path, side(&old), side(&new), &mut body)?;
             }
             Err(reason) => summary.refused.push((path.as_slice().into(), reason)),
         }
@@ -111,7 +110,7 @@ fn is_same(request: &PatchRequest<'_>, base: BorrowedFd<'_>, path: &[u8], sides:
 
 /// Whether a change is left out for its name, whatever it is, noting that in the summary.
 fn is_left_out(request: &PatchRequest<'_>, ignores: &Ignores, path: &[u8], summary: &mut PatchSummary) -> bool {
-    if path.split(|b| *b == b'/').any(names::is_git) {
+    if path.split(|b| *b == b'/').any(is_git) {
         summary.in_git += 1;
         return true;
     }
@@ -141,20 +140,18 @@ fn judge(
     if is_either(|entry| matches!(entry, Entry::Special)) {
         return Err("is a socket, pipe or device".into());
     }
-    if names::is_modules(path) && is_either(|entry| matches!(entry, Entry::Link { .. })) {
+    if is_modules(path) && is_either(|entry| matches!(entry, Entry::Link { .. })) {
         return Err("is a link where git takes only a file".into());
     }
     Ok((old, new))
 }
 
-/// Writes the change of one path; another kind of thing in its place is a removal and an addition.
-fn write_one(path: &[u8], old: &Entry, new: &Entry, out: &mut Vec<u8>) -> io::Result<()> {
-    match (text::mode(old), text::mode(new)) {
-        (Some(before), Some(after)) if before / 0o10000 != after / 0o10000 => {
-            text::write(path, old, &Entry::Missing, out)?;
-            text::write(path, &Entry::Missing, new, out)
-        }
-        _ => text::write(path, old, new, out),
-    }?;
-    out.flush()
+/// An entry as the writer takes it.
+fn side(entry: &Entry) -> Option<Side<'_>> {
+    let file = |is_executable| Kind::File(if is_executable { ringfence_patch::Mode::Executable } else { ringfence_patch::Mode::Plain });
+    match entry {
+        Entry::File { is_executable, bytes } => Some(Side { kind: file(*is_executable), bytes }),
+        Entry::Link { target } => Some(Side { kind: Kind::Link, bytes: target }),
+        Entry::Missing | Entry::Folder | Entry::Special => None,
+    }
 }

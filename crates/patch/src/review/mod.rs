@@ -1,0 +1,5 @@
+//! What an approver reads.
+
+mod programs;
+
+pub use programs::starts_programs;
