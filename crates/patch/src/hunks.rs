@@ -49,6 +49,11 @@ impl Hunk {
         format!("@@ -{} +{} @@\n", span(&self.before), span(&self.after))
     }
 
+    /// The number of the first line in the new text, from 1.
+    pub(crate) fn first_new_line(&self) -> usize {
+        self.after.start as usize + 1
+    }
+
     /// Tells each line with its sign.
     pub(crate) fn each<'a>(&self, old: &[&'a [u8]], new: &[&'a [u8]], mut tell: impl FnMut(Sign, &'a [u8])) {
         let mut all = |sign, lines: &[&'a [u8]], range: Range<u32>| {

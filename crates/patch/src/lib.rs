@@ -20,6 +20,7 @@ mod patch;
 mod paths;
 mod quote;
 mod review;
+mod secrets;
 mod visible;
 mod write;
 
@@ -31,5 +32,6 @@ pub use names::{NameFault, is_git, is_modules};
 pub use parse::{Fault, ModeFault, PatchError};
 pub use patch::Patch;
 pub use quote::plain_or_quoted;
-pub use review::starts_programs;
+pub use review::{FileChange, FileStat, Flag, Hazard, Review, render, review, starts_programs};
+pub use secrets::{Finding, secrets};
 pub use write::write;
