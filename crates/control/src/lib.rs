@@ -1,6 +1,7 @@
 //! Who may start what: the registry of agents, settings, and the straight line of a run from request to sealed evidence.
 #![forbid(unsafe_code)]
 
+mod approvals;
 mod audit;
 mod build;
 mod doors;
@@ -9,9 +10,11 @@ mod error;
 mod images;
 mod inside;
 mod leaving;
+mod moment;
 mod packages;
 mod perform;
 mod profiles;
+mod promotion;
 mod pull;
 mod record;
 mod recording;
@@ -24,15 +27,26 @@ mod stop;
 mod sweep;
 mod views;
 
+pub use approvals::{
+    ApprovalError, ApprovalRequest, Approvals, Asked as AskedApproval, DECISION_TYPE, Decision, Matter, NewGrant, STANDING_TYPE,
+    StandingGrant,
+};
 pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
 pub use build::{BuildError, BuildRequest};
 pub use error::RunError;
 pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]
 pub use inside::Weakening;
+pub use moment::in_words as moment_in_words;
 pub use profiles::{ProfileText, find_profile, read_text};
+pub use promotion::{
+    ApprovalReport, Asked, CheckReport, Content, DecisionRecord, Prepared, PromotionError, PromotionReport, PromotionRequest, Provenance,
+    RECEIPT, RECEIPT_TYPE, Receipt, Unfit, verify_promotion,
+};
 pub use pull::ImageSource;
-pub use registry::{Agent, Identity, IdentityError, NewKey, NewPerson, Person, PersonState, Persons, RegistryError, active};
+pub use registry::{
+    Agent, Identity, IdentityError, NewKey, NewPerson, Person, PersonState, Persons, RegistryError, active, active_version,
+};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};

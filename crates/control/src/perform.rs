@@ -116,7 +116,9 @@ impl Performance<'_> {
     }
 
     fn views(&mut self, work: &Path, identity: Identity, progress: &mut dyn Progress) -> Result<Views, Halt> {
-        let views = views::prepare(self.request, self.runner.home.root(), identity, work, progress, &|| self.stop.is_asked());
+        let views = views::prepare(self.request, self.runner.home.root(), identity, work, self.inside.is_laid_out(), progress, &|| {
+            self.stop.is_asked()
+        });
         let views = match views {
             Ok(views) => views,
             Err(NoViews::Refused(refusal)) => return Err(Halt::Ended(record::refused(self.journal, &refusal)?)),

@@ -134,6 +134,13 @@ impl Runner {
         request
     }
 
+    /// Every stored credential that reads: none of them leaves in a promotion.
+    pub(crate) fn stored_credentials(&self) -> Vec<Secret> {
+        let stored = self.surroundings.credentials(&self.home);
+        let rows = stored.list().unwrap_or_default();
+        rows.iter().filter_map(|row| stored.get(&row.name).ok().flatten()).map(Secret::new).collect()
+    }
+
     /// Policy first, then what this version and this host can do.
     fn decide(&self, request: &RunRequest, agent: &Agent) -> Result<Grant, Refusal> {
         check_version(&request.profile.profile.name, &request.profile.profile.bound)?;

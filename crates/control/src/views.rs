@@ -39,16 +39,18 @@ impl From<Refusal> for NoViews {
     }
 }
 
-/// Prepares the views; private copies go to `work`. `stop` says whether the caller has asked to stop.
+/// Prepares the views; private copies go to `work`. `is_laid_out` says that the project is a tree of our own, `stop` whether the caller has asked to stop.
 pub(crate) fn prepare(
     request: &RunRequest,
     record: &Path,
     identity: Identity,
     work: &Path,
+    is_laid_out: bool,
     progress: &mut dyn Progress,
     stop: &dyn Fn() -> bool,
 ) -> Result<Views, NoViews> {
-    let mut preparation = Preparation { record, homes: &request.homes, identity, work, progress, stop, views: Views::default() };
+    let mut preparation =
+        Preparation { record, homes: &request.homes, identity, work, is_laid_out, progress, stop, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;
@@ -61,6 +63,7 @@ struct Preparation<'a> {
     homes: &'a [PathBuf],
     identity: Identity,
     work: &'a Path,
+    is_laid_out: bool,
     progress: &'a mut dyn Progress,
     stop: &'a dyn Fn() -> bool,
     views: Views,
@@ -126,7 +129,9 @@ impl Preparation<'_> {
         if !path.is_dir() {
             return Err(refusal(format!("project `{}` is not a folder", path.display()), "name a folder").into());
         }
-        self.guard("project", &path)?;
+        if !self.is_laid_out {
+            self.guard("project", &path)?;
+        }
         let view = self.folder("", "workspace", "project", &path, &request.reveal)?;
         self.views.project = Some(view);
         Ok(())

@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::artifact_kind::ArtifactKind;
 use crate::lattice::Set;
 use crate::limits::scaled;
-use crate::plain_name::{PlainNameError, TargetName};
+use crate::plain_name::{GroupName, PlainNameError, TargetName};
 use crate::profile::{Bound, Located, ProfileError, ProfileName};
 use crate::raw::{RawSettings, Text};
 use crate::raw_target::{RawCheck, RawConsent, RawTarget, RawTargetKind};
@@ -273,7 +273,7 @@ impl Located<'_> {
         }
     }
 
-    fn groups<T: FromStr<Err = String> + Ord>(&self, written: Option<&Vec<Text>>) -> Result<Option<BTreeSet<T>>, ProfileError> {
+    fn groups(&self, written: Option<&Vec<Text>>) -> Result<Option<BTreeSet<GroupName>>, ProfileError> {
         let Some(written) = written else { return Ok(None) };
         if written.is_empty() {
             return Err(self.at(
@@ -282,8 +282,9 @@ impl Located<'_> {
                 "name a group, or leave it out for any person",
             ));
         }
-        let read =
-            |text: &Text| text.as_ref().parse().map_err(|why: String| self.at(&text.span(), &why, "correct the entry, or remove it"));
+        let read = |text: &Text| {
+            text.as_ref().parse().map_err(|why: PlainNameError| self.at(&text.span(), &why.to_string(), "correct the entry, or remove it"))
+        };
         written.iter().map(read).collect::<Result<_, _>>().map(Some)
     }
 

@@ -25,7 +25,7 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "damaged", "credentials"] {
+        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "promotions", "damaged", "credentials"] {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
@@ -102,6 +102,11 @@ impl Home {
         self.root.join("work")
     }
 
+    /// Evidence of promotions.
+    pub fn promotions(&self) -> PathBuf {
+        self.root.join("promotions")
+    }
+
     /// Images and what was made from the host.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
@@ -158,7 +163,7 @@ pub fn draft_of(path: &Path) -> PathBuf {
 }
 
 /// Writes a file so that it is there whole or not at all, and durably.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
+pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
     by_way_of_draft(path, bytes, mode, File::sync_all).map(drop)
 }
 

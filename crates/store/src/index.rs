@@ -153,17 +153,25 @@ impl Index {
         Ok(rows.into_iter().map(row).collect())
     }
 
+    /// The runs that made an artifact, the newest first.
+    pub fn made(&mut self, artifact: &Digest) -> Result<Vec<ArtifactRow>, StoreError> {
+        let query = sqlx::query("SELECT * FROM artifacts WHERE sha256 = ? ORDER BY run DESC, path").bind(artifact.to_string());
+        self.all(query).map(|rows| rows.iter().map(artifact_row).collect())
+    }
+
     /// The artifacts of one run, or of the newest runs.
     pub fn artifacts(&mut self, run: Option<&str>) -> Result<Vec<ArtifactRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM artifacts WHERE ?1 IS NULL OR run = ?1 ORDER BY run DESC, path LIMIT 10000").bind(run);
-        let rows = self.all(query)?;
-        let row = |r: SqliteRow| ArtifactRow {
-            run: r.get("run"),
-            path: r.get("path"),
-            bytes: u64::try_from(r.get::<i64, _>("bytes")).unwrap_or(0),
-            sha256: r.get("sha256"),
-        };
-        Ok(rows.into_iter().map(row).collect())
+        self.all(query).map(|rows| rows.iter().map(artifact_row).collect())
+    }
+}
+
+fn artifact_row(row: &SqliteRow) -> ArtifactRow {
+    ArtifactRow {
+        run: row.get("run"),
+        path: row.get("path"),
+        bytes: u64::try_from(row.get::<i64, _>("bytes")).unwrap_or(0),
+        sha256: row.get("sha256"),
     }
 }
 

@@ -17,7 +17,7 @@ pub use person::{Identity, IdentityError, Person, PersonState};
 pub use persons::{NewKey, NewPerson, Persons};
 
 /// The agent of whoever sits at this machine.
-const LOCAL: &str = "me";
+pub(crate) const LOCAL: &str = "me";
 
 /// A registered agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,16 @@ pub fn active(home: &Home, id: &str) -> Result<Agent, RegistryError> {
     let broken = |e: toml::de::Error| RegistryError::Record { id: id.to_owned(), path: path.clone(), cause: e.message().to_owned() };
     let record: AgentRecord = toml::from_str(&text.map_err(unread)?).map_err(broken)?;
     Ok(Agent { id: id.to_owned(), owner: record.owner, bound: Capabilities::unlimited() })
+}
+
+/// Refuses an agent that may not run now: what it made is not promoted either.
+pub(crate) fn active_now(home: &Home, id: &str) -> Result<(), RegistryError> {
+    active(home, id).map(drop)
+}
+
+/// The version of an agent that may run now, where it has one.
+pub fn active_version(home: &Home, id: &str) -> Result<Option<ringfence_evidence::Digest>, RegistryError> {
+    active(home, id).map(|_| None)
 }
 
 /// Put in place whole, however many are at their first use.

@@ -1,5 +1,6 @@
 //! The command line: one file a command. This one matches and calls.
 
+mod approval;
 mod artifact;
 mod audit;
 mod completions;
@@ -13,6 +14,8 @@ mod out;
 mod person;
 mod profile;
 mod progress;
+mod promote;
+mod promotion;
 mod run;
 mod schema;
 
@@ -54,6 +57,12 @@ enum Command {
     Evidence(evidence::EvidenceArguments),
     /// List, show or fetch what left sandboxes
     Artifact(artifact::ArtifactArguments),
+    /// Ask that an artifact takes effect: checked in a sandbox, approved by persons, applied once
+    Promote(promote::PromoteArguments),
+    /// List, show or take back promotions
+    Promotion(promotion::PromotionArguments),
+    /// List, show or decide what persons are asked to approve
+    Approval(approval::ApprovalArguments),
     /// Store, list or forget credentials that are put in outside the sandbox
     Credential(credential::CredentialArguments),
     /// Register, list, group or retire persons: who answers for agents and approves
@@ -115,6 +124,9 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Profile(arguments) => profile::run(&context, &arguments),
         Command::Evidence(arguments) => evidence::run(&context, &arguments),
         Command::Artifact(arguments) => artifact::run(&context, &arguments),
+        Command::Promote(arguments) => promote::run(&context, &arguments),
+        Command::Promotion(arguments) => promotion::run(&context, &arguments),
+        Command::Approval(arguments) => approval::run(&context, &arguments),
         Command::Credential(arguments) => credential::run(&context, &arguments),
         Command::Person(arguments) => person::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),

@@ -1,0 +1,165 @@
+//! What the two kinds of places have in common: looked at, changed on paper, laid out for checks, changed in truth once, and asked whether they were.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringfence_evidence::Digest;
+use ringfence_patch::{Blob, Edit, Limits, Mode, Patch};
+use ringfence_policy::{Place, Target};
+
+use super::directory::{self, DirectoryPlace};
+use super::document::{Asked, Content};
+use super::error::{PromotionError, Unfit};
+use super::git::{CommitText, GitBase, GitPlace};
+use super::layout;
+
+/// A place, opened.
+#[derive(Debug)]
+pub(super) enum Destination<'a> {
+    Git(GitPlace<'a>),
+    Directory(DirectoryPlace),
+}
+
+/// What a place held when it was looked at.
+#[derive(Debug)]
+pub(super) enum Base {
+    Git(GitBase),
+    File(Option<Blob>),
+}
+
+/// Whether a change is in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Landed {
+    /// It is.
+    Yes,
+    /// It is not, and the place is as it was looked at.
+    No,
+    /// It is not, and the place is elsewhere.
+    Moved,
+}
+
+impl<'a> Destination<'a> {
+    /// Opens the place; what it needs of its own goes to `work`.
+    pub(super) fn open(asked: &'a Asked, work: &Path, environment: &BTreeMap<String, String>) -> Result<Self, PromotionError> {
+        match &asked.target.place {
+            Place::Git { repository, branch } => GitPlace::open(work, repository, branch, environment).map(Self::Git),
+            Place::Directory { folder } => {
+                DirectoryPlace::open(folder, &directory::name_of(&asked.what.path)?, &asked.promotion).map(Self::Directory)
+            }
+        }
+    }
+
+    /// Looks at what is there now.
+    pub(super) fn look(&self, target: &Target) -> Result<Base, PromotionError> {
+        match self {
+            Self::Git(place) => place.fetch().map(Base::Git),
+            Self::Directory(place) => place.look(target.max_file_bytes).map(Base::File),
+        }
+    }
+
+    /// What an artifact makes of it.
+    pub(super) fn edits(&self, base: &Base, artifact: Vec<u8>, asked: &Asked) -> Result<Vec<Edit>, PromotionError> {
+        match (self, base) {
+            (Self::Git(place), Base::Git(base)) => {
+                let limits = Limits { file_bytes: usize::try_from(asked.target.max_file_bytes).unwrap_or(usize::MAX), ..Limits::default() };
+                let patch = Patch::parse(&artifact, &limits).map_err(|error| PromotionError::Unfit(Unfit::Patch(error)))?;
+                place.edits(base, &patch)
+            }
+            (Self::Directory(_), Base::File(old)) => {
+                let new = Some(Blob { mode: Mode::Plain, bytes: artifact });
+                Ok(vec![Edit { path: directory::name_of(&asked.what.path)?.into_bytes(), old: old.clone(), new }])
+            }
+            (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => Err(mixed()),
+        }
+    }
+
+    /// What it would hold with some edits. In a repository the objects are made, but nobody refers to them.
+    pub(super) fn result(&self, base: &Base, edits: &[Edit], text: &CommitText<'_>) -> Result<Content, PromotionError> {
+        match (self, base) {
+            (Self::Git(place), Base::Git(base)) => {
+                let (tree, commit) = place.commit(base, edits, text)?;
+                Ok(Content::Git { commit, tree })
+            }
+            (Self::Directory(_), Base::File(_)) => {
+                let edit = edits.first().ok_or_else(mixed)?;
+                Ok(file_content(&edit.path, edit.new.as_ref()))
+            }
+            (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => Err(mixed()),
+        }
+    }
+
+    /// Lays out in `folder` what it would hold, but the tests as they are in the base.
+    pub(super) fn lay_out(&self, base: &Base, edits: &[Edit], target: &Target, folder: &Path) -> Result<(), PromotionError> {
+        let laid = match (self, base) {
+            (Self::Git(place), Base::Git(base)) => {
+                let mut blobs = place.blobs()?;
+                layout::tree(base, edits, target, folder, &mut |id| blobs.read(id))
+            }
+            (Self::Directory(_), Base::File(_)) => layout::files(edits, folder),
+            (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => return Err(mixed()),
+        };
+        laid.map_err(|source| PromotionError::File { act: "lay out", path: folder.to_owned(), source })
+    }
+
+    /// All that can be done before the approvals are used up, so that what fails here costs none.
+    pub(super) fn make_ready(&self, edits: &[Edit]) -> Result<(), PromotionError> {
+        match (self, edits.first()) {
+            (Self::Directory(place), Some(edit)) => place.draft(edit),
+            (Self::Directory(_), None) | (Self::Git(_), _) => Ok(()),
+        }
+    }
+
+    /// Changes the place, if it is what was looked at. The answer is what the place itself says afterwards, beside what it said on refusing.
+    pub(super) fn apply(&self, base: &Content, result: &Content, edits: &[Edit]) -> Result<(Landed, Option<String>), PromotionError> {
+        match (self, base, result) {
+            (Self::Git(place), Content::Git { commit: base, .. }, Content::Git { commit, .. }) => {
+                let said = place.push(base, commit)?;
+                Ok((place.landed(base, commit)?, said))
+            }
+            (Self::Directory(place), Content::File { .. }, Content::File { .. }) => {
+                let landed = place.apply(edits.first().ok_or_else(mixed)?)?;
+                Ok((landed, None))
+            }
+            (Self::Git(_), ..) | (Self::Directory(_), ..) => Err(mixed()),
+        }
+    }
+
+    /// Asks the place how far an attempt came that was cut short.
+    pub(super) fn settle(&self, base: &Content, result: &Content, edits: &[Edit], target: &Target) -> Result<Landed, PromotionError> {
+        match (self, base, result) {
+            (Self::Git(place), Content::Git { commit: base, .. }, Content::Git { commit, .. }) => place.landed(base, commit),
+            (Self::Directory(place), ..) => place.settle(edits.first().ok_or_else(mixed)?, target.max_file_bytes),
+            (Self::Git(_), ..) => Err(mixed()),
+        }
+    }
+
+    /// Takes away what it needed of its own in the place.
+    pub(super) fn clear(&self) -> Result<(), PromotionError> {
+        match self {
+            Self::Directory(place) => place.clear(),
+            Self::Git(_) => Ok(()),
+        }
+    }
+}
+
+impl Base {
+    /// What was looked at, in the words of the record.
+    pub(super) fn content(&self, edits: &[Edit]) -> Content {
+        match self {
+            Self::Git(base) => Content::Git { commit: base.commit.clone(), tree: base.tree.clone() },
+            Self::File(old) => file_content(edits.first().map_or(b"", |edit| edit.path.as_slice()), old.as_ref()),
+        }
+    }
+}
+
+fn file_content(name: &[u8], blob: Option<&Blob>) -> Content {
+    Content::File { name: String::from_utf8_lossy(name).into_owned(), sha256: blob.map(|blob| Digest::of(&blob.bytes)) }
+}
+
+/// The documents of one promotion name two kinds of places, which nothing of ours writes.
+fn mixed() -> PromotionError {
+    PromotionError::NotTaken {
+        rule: "what is on record is of another kind of place than the target".into(),
+        hint: "ask for the promotion anew".into(),
+    }
+}

@@ -1,0 +1,195 @@
+//! A folder as a place of promotion: one file, put in place in one step, and only over exactly the one that was looked at. The old version is kept.
+//!
+//! The new file waits beside the old one under a name of the promotion's own and changes places with it. What comes out must be what was looked at,
+//! else they change back. Whoever comes after a crash sees by the two files how far it came.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use ringfence_evidence::Digest;
+use ringfence_patch::{Blob, Edit, Mode as FileMode};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, fsync, open, openat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::destination::Landed;
+use super::error::PromotionError;
+
+/// A folder, and the one file in it that a promotion is about.
+#[derive(Debug)]
+pub(super) struct DirectoryPlace {
+    folder: OwnedFd,
+    path: PathBuf,
+    name: String,
+    draft: String,
+}
+
+impl DirectoryPlace {
+    /// The folder must be there: a promotion makes no place for itself.
+    pub(super) fn open(path: &str, name: &str, promotion: &str) -> Result<Self, PromotionError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened = open(path, flags, Mode::empty());
+        let folder = opened.map_err(|errno| PromotionError::File { act: "open", path: path.into(), source: errno.into() })?;
+        Ok(Self { folder, path: path.into(), name: name.to_owned(), draft: format!(".ringfence-{promotion}") })
+    }
+
+    fn failed(&self, act: &'static str, name: &str) -> impl FnOnce(io::Error) -> PromotionError + use<> {
+        let path = self.path.join(name);
+        move |source| PromotionError::File { act, path, source }
+    }
+
+    /// What is in place now.
+    pub(super) fn look(&self, most: u64) -> Result<Option<Blob>, PromotionError> {
+        self.read(&self.name, most).map_err(self.failed("read", &self.name))
+    }
+
+    /// A regular file of the folder; anything else of that name is an error, never followed.
+    fn read(&self, name: &str, most: u64) -> io::Result<Option<Blob>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = match openat(&self.folder, name, flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(io::Error::other("is a symbolic link, which is never followed")),
+            Err(errno) => return Err(errno.into()),
+        };
+        let status = fstat(&file)?;
+        if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+            return Err(io::Error::other("is not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::from(file).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 <= most {
+            true => Ok(Some(Blob { mode: if status.st_mode & 0o111 == 0 { FileMode::Plain } else { FileMode::Executable }, bytes })),
+            false => Err(io::Error::other(format!("is longer than {most} bytes, the most that the target takes"))),
+        }
+    }
+
+    /// Puts the new file beside its place. Nobody sees it there by its own name.
+    pub(super) fn draft(&self, edit: &Edit) -> Result<(), PromotionError> {
+        self.write_draft(edit).map_err(self.failed("write", &self.draft))
+    }
+
+    fn write_draft(&self, edit: &Edit) -> io::Result<()> {
+        let Some(blob) = &edit.new else { return Ok(()) };
+        self.remove_draft()?;
+        let mode = Mode::from_raw_mode(if blob.mode == FileMode::Executable { 0o755 } else { 0o644 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.folder, &self.draft, flags, mode)?);
+        rustix::fs::fchmod(&file, mode)?;
+        file.write_all(&blob.bytes)?;
+        file.sync_all()?;
+        Ok(fsync(&self.folder)?)
+    }
+
+    /// Takes the draft away, where one is.
+    pub(super) fn clear(&self) -> Result<(), PromotionError> {
+        self.remove_draft().map_err(self.failed("remove", &self.draft))
+    }
+
+    fn remove_draft(&self) -> io::Result<()> {
+        match unlinkat(&self.folder, &self.draft, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Puts what was drafted in its place, if the place holds what was looked at.
+    pub(super) fn apply(&self, edit: &Edit) -> Result<Landed, PromotionError> {
+        let done = match (&edit.old, &edit.new) {
+            (None, Some(_)) => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE),
+            (Some(old), Some(_)) => self.exchange(old),
+            (Some(old), None) => self.take_away(old),
+            (None, None) => Ok(Landed::Yes),
+        };
+        let landed = done.map_err(self.failed("put in place", &self.name))?;
+        fsync(&self.folder).map_err(io::Error::from).map_err(self.failed("flush", "."))?;
+        Ok(landed)
+    }
+
+    fn rename(&self, from: &str, to: &str, flags: RenameFlags) -> io::Result<Landed> {
+        match renameat_with(&self.folder, from, &self.folder, to, flags) {
+            Ok(()) => Ok(Landed::Yes),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(Landed::Moved),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Both change places; what comes out must be what was looked at.
+    fn exchange(&self, old: &Blob) -> io::Result<Landed> {
+        if self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE)? == Landed::Moved {
+            return Ok(Landed::Moved);
+        }
+        if self.is(&self.draft, old)? {
+            return Ok(Landed::Yes);
+        }
+        self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE).map(|_| Landed::Moved)
+    }
+
+    fn take_away(&self, old: &Blob) -> io::Result<Landed> {
+        if self.rename(&self.name, &self.draft, RenameFlags::NOREPLACE)? == Landed::Moved {
+            return Ok(Landed::Moved);
+        }
+        if self.is(&self.draft, old)? {
+            return Ok(Landed::Yes);
+        }
+        self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE).map(|_| Landed::Moved)
+    }
+
+    fn is(&self, name: &str, blob: &Blob) -> io::Result<bool> {
+        let most = blob.bytes.len() as u64;
+        // What is longer, or of another kind, is another.
+        Ok(self.read(name, most).unwrap_or(None).is_some_and(|found| found.bytes == blob.bytes))
+    }
+
+    /// How far an attempt came that was cut short after the draft was made. What was taken out wrongly is put back.
+    pub(super) fn settle(&self, edit: &Edit, most: u64) -> Result<Landed, PromotionError> {
+        let (place, draft) = (self.digest(&self.name, most)?, self.digest(&self.draft, most)?);
+        let of = |blob: &Option<Blob>| blob.as_ref().map(|blob| Digest::of(&blob.bytes));
+        let (old, new) = (of(&edit.old), of(&edit.new));
+        Ok(match (draft, new) {
+            // The old version came out, or nothing had to.
+            (Some(out), _) if Some(out) == old => Landed::Yes,
+            (None, Some(_)) => Landed::Yes,
+            (None, None) => {
+                if place == old {
+                    Landed::No
+                } else {
+                    Landed::Moved
+                }
+            }
+            (Some(waiting), Some(new)) if waiting == new => {
+                if place == old {
+                    Landed::No
+                } else {
+                    Landed::Moved
+                }
+            }
+            // Something else came out.
+            (Some(_), new) => {
+                let flags = if new.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+                self.rename(&self.draft, &self.name, flags).map_err(self.failed("put back", &self.name))?;
+                Landed::Moved
+            }
+        })
+    }
+
+    fn digest(&self, name: &str, most: u64) -> Result<Option<Digest>, PromotionError> {
+        let blob = self.read(name, most).map_err(self.failed("read", name))?;
+        Ok(blob.map(|blob| Digest::of(&blob.bytes)))
+    }
+}
+
+/// The name that an artifact has in a folder: the last part of its path, and nothing that hides or leads elsewhere.
+pub(super) fn name_of(path: &str) -> Result<String, PromotionError> {
+    let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_plain =
+        !name.is_empty() && !name.starts_with(['.', '-']) && name.len() <= 200 && !name.chars().any(|c| c.is_control() || c == '%');
+    match is_plain {
+        true => Ok(name.to_owned()),
+        false => Err(PromotionError::NotTaken {
+            rule: format!("artifact `{}` has no name that a folder of others can take", path.escape_debug()),
+            hint: "export it under a plain name that does not begin with a dot or a hyphen".into(),
+        }),
+    }
+}

@@ -1,0 +1,200 @@
+//! The receipt: how a promotion ended, signed, naming every file of its evidence and, where it took effect, what the target then held. With it the
+//! folder proves itself, without a store and by public tools.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ringfence_evidence::{Digest, PublicKey, Statement, Subject, canonical};
+use ringfence_store::{ApprovalRow, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::checks::descriptor;
+use super::document::{Asked, Content, Prepared};
+use super::folder::Folder;
+use super::{ASKED, RECEIPT};
+use crate::approvals::{ApprovalRequest, open_decision, open_standing};
+use crate::promotion::error::PromotionError;
+use crate::registry::Persons;
+use crate::run::Runner;
+
+/// `predicateType` of a receipt.
+pub const RECEIPT_TYPE: &str = "urn:ringfence:promotion:v1";
+
+/// What a receipt says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    /// The promotion.
+    pub promotion: String,
+    /// The one that it took back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<String>,
+    /// How it ended.
+    pub state: String,
+    /// Why, if not by taking effect.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// When, RFC 3339 in UTC.
+    pub ended_at: String,
+    /// The target's name.
+    pub target: String,
+    /// What it held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Content>,
+    /// What it holds, or would have held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Content>,
+    /// Who decided.
+    pub decisions: Vec<DecisionRecord>,
+    /// Files of evidence, by name.
+    pub evidence: BTreeMap<String, Digest>,
+    /// Version of ringfence.
+    pub version: String,
+}
+
+/// A decision as a receipt names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRecord {
+    /// The approval.
+    pub approval: String,
+    /// How the approval ended.
+    pub state: String,
+    /// Who.
+    pub person: String,
+    /// What.
+    pub verdict: String,
+    /// The file that holds it, signed.
+    pub file: String,
+    /// The public key that signed it, PEM.
+    pub key: String,
+}
+
+/// Writes down approvals and decisions beside the rest, and the receipt over all of it.
+pub(super) fn write(
+    runner: &Runner,
+    folder: &Folder,
+    asked: &Asked,
+    prepared: Option<&Prepared>,
+    approvals: &[ApprovalRow],
+    end: &super::End<'_>,
+) -> Result<Digest, PromotionError> {
+    let decisions = keep_decisions(runner, folder, approvals)?;
+    let evidence: BTreeMap<String, Digest> = folder.files()?.into_iter().collect();
+    let receipt = Receipt {
+        promotion: asked.promotion.clone(),
+        undoes: asked.undoes.clone(),
+        state: end.state.word().to_owned(),
+        cause: end.cause.to_owned(),
+        ended_at: crate::moment::in_words(end.at),
+        target: asked.target.name.to_string(),
+        base: prepared.map(|prepared| prepared.base.clone()),
+        result: prepared.map(|prepared| prepared.result.clone()),
+        decisions,
+        evidence,
+        version: crate::VERSION.to_owned(),
+    };
+    let signed = Statement::new(subjects(&receipt, asked), RECEIPT_TYPE, receipt).sign(&runner.key);
+    let signed = signed.map_err(|e| PromotionError::Document { id: asked.promotion.clone(), cause: e.to_string() })?;
+    folder.keep(RECEIPT, &signed)
+}
+
+/// The artifact, what the target holds if it took effect, and every file of evidence.
+fn subjects(receipt: &Receipt, asked: &Asked) -> Vec<Subject> {
+    let mut subjects = vec![Subject::new(&asked.what.path, asked.what.artifact)];
+    if let (true, Some(result)) = (receipt.state == "applied", &receipt.result) {
+        let result = descriptor("result", result);
+        subjects.push(Subject { name: result.name, digest: result.digest });
+    }
+    subjects.extend(receipt.evidence.iter().map(|(name, digest)| Subject::new(name, *digest)));
+    subjects
+}
+
+fn keep_decisions(runner: &Runner, folder: &Folder, approvals: &[ApprovalRow]) -> Result<Vec<DecisionRecord>, PromotionError> {
+    let persons = Persons::of(&runner.home).all()?;
+    let mut records = Vec::new();
+    for approval in approvals {
+        folder.keep(&format!("approval-{}.json", approval.id), approval.request.as_bytes())?;
+        for made in &approval.decisions {
+            let file = format!("decision-{}-{}-{}.dsse.json", approval.id, made.person, made.verdict);
+            folder.keep(&file, made.envelope.as_bytes())?;
+            let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
+            records.push(DecisionRecord {
+                approval: approval.id.clone(),
+                state: approval.state.word().to_owned(),
+                person: made.person.clone(),
+                verdict: made.verdict.word().to_owned(),
+                file,
+                key: key.and_then(|key| key.to_pem().ok()).unwrap_or_default(),
+            });
+        }
+    }
+    Ok(records)
+}
+
+/// Verifies a promotion's folder, offline: the receipt by the key, every file by its digest, every decision by its person's key, and that enough
+/// different persons agreed to what took effect.
+pub fn verify_promotion(folder: &Path, key: &PublicKey) -> Result<Statement<Receipt>, String> {
+    let read = |name: &str| fs::read(folder.join(name)).map_err(|e| format!("{name}: {e}"));
+    let statement: Statement<Receipt> =
+        Statement::open(&read(RECEIPT)?, key, RECEIPT_TYPE).map_err(|cause| format!("{RECEIPT}: {cause}"))?;
+    let receipt = &statement.predicate;
+    for (name, digest) in &receipt.evidence {
+        if Digest::of(&read(name)?) != *digest {
+            return Err(format!("{name}: is not the file that was sealed: its digest differs"));
+        }
+    }
+    let asked: Asked = document(&read(ASKED)?, ASKED)?;
+    if subjects(receipt, &asked) != statement.subject {
+        return Err(format!("{RECEIPT}: names other things than it speaks of"));
+    }
+    agree(receipt, &read)?;
+    Ok(statement)
+}
+
+fn document<T: for<'de> Deserialize<'de> + Serialize>(bytes: &[u8], name: &str) -> Result<T, String> {
+    let value: T = serde_json::from_slice(bytes).map_err(|e| format!("{name}: {e}"))?;
+    match canonical(&value).is_ok_and(|text| text.as_bytes() == bytes) {
+        true => Ok(value),
+        false => Err(format!("{name}: is not in canonical form")),
+    }
+}
+
+/// Each decision is signed by the key that the receipt names, about the request that is here; each request is about what was asked and prepared.
+fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> Result<(), String> {
+    let requests: Vec<&String> = receipt.evidence.keys().filter(|name| name.starts_with("approval-")).collect();
+    if receipt.state == "applied" && requests.is_empty() {
+        return Err(format!("{RECEIPT}: it took effect, and nobody was asked"));
+    }
+    for name in requests {
+        let bytes = read(name)?;
+        let request: ApprovalRequest = document(&bytes, name)?;
+        let mut agreed: BTreeMap<String, &str> = BTreeMap::new();
+        for made in receipt.decisions.iter().filter(|made| made.approval == request.approval) {
+            let key = PublicKey::from_pem(&made.key).map_err(|e| format!("{}: {e}", made.file))?;
+            let envelope = String::from_utf8(read(&made.file)?).map_err(|_| format!("{}: is not text", made.file))?;
+            let said = open_decision(&envelope, &key, &Digest::of(&bytes), &request.preview)
+                .map(|decision| (decision.person, decision.verdict))
+                .or_else(|cause| open_standing(&envelope, &key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause));
+            let (person, verdict) = said.map_err(|cause| format!("{}: {cause}", made.file))?;
+            if (person.as_str(), verdict.as_str()) != (made.person.as_str(), made.verdict.as_str()) {
+                return Err(format!("{}: says something else than the receipt", made.file));
+            }
+            if verdict == Verdict::Approve.word() {
+                agreed.insert(key.id(), &made.person);
+            }
+        }
+        if receipt.state == "applied" && agreed.len() < request.consent.quorum as usize {
+            return Err(format!("{name}: it took effect, but {} agreed where {} had to", agreed.len(), request.consent.quorum));
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is on record of a promotion.
+pub(super) fn read_documents(id: &str, request: &str, prepared: Option<&str>) -> Result<(Asked, Option<Prepared>), PromotionError> {
+    let unread = |e: serde_json::Error| PromotionError::Document { id: id.to_owned(), cause: e.to_string() };
+    let asked = serde_json::from_str(request).map_err(unread)?;
+    Ok((asked, prepared.map(serde_json::from_str).transpose().map_err(unread)?))
+}

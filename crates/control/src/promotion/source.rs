@@ -1,0 +1,103 @@
+//! Where an artifact is from, read from the sealed record of the run that made it; and whether it may go to a target at all.
+
+use std::fs;
+
+use ringfence_evidence::{Digest, EVENTS_FILE, Event, STATEMENT_FILE, Verified, verify};
+use ringfence_policy::{ArtifactKind, Capabilities, Target};
+use ringfence_store::Index;
+
+use super::document::Provenance;
+use super::error::PromotionError;
+use crate::run::Runner;
+
+/// An artifact, and the record of the run that made it, which holds.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) what: Provenance,
+    pub(super) verified: Verified,
+    granted: Option<Capabilities>,
+}
+
+impl Source {
+    /// The newest run that made an artifact, whose record must hold.
+    pub(super) fn find(runner: &Runner, artifact: Digest) -> Result<Self, PromotionError> {
+        let made = Index::open(&runner.home)?.made(&artifact)?;
+        let run = made.first().ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
+        Self::read(runner, artifact, &run.run)
+    }
+
+    /// An artifact of one run.
+    pub(super) fn read(runner: &Runner, artifact: Digest, run: &str) -> Result<Self, PromotionError> {
+        let broken = |cause: String| PromotionError::Record { run: run.to_owned(), cause };
+        let folder = runner.home.runs().join(run);
+        let file = |name: &str| fs::read(folder.join(name)).map_err(|e| broken(format!("{name}: {e}")));
+        let verified = verify(&file(EVENTS_FILE)?, &file(STATEMENT_FILE)?, &runner.key.public()).map_err(|e| broken(e.to_string()))?;
+        let record = verified.artifacts().into_iter().find(|made| made.sha256 == artifact);
+        let record = record.ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
+        let mut what = Provenance {
+            artifact,
+            kind: ArtifactKind::of(&record.path),
+            path: record.path,
+            bytes: record.bytes,
+            run: run.to_owned(),
+            evidence: verified.digest,
+            end: in_words(&verified),
+            agent: String::new(),
+            agent_version: None,
+            owner: String::new(),
+            profile: String::new(),
+            command: Vec::new(),
+        };
+        let mut granted = None;
+        for line in &verified.lines {
+            match &line.event {
+                Event::RunRequested { agent, owner, profile, commands, .. } => {
+                    (what.agent, what.owner, what.profile) = (agent.clone(), owner.clone(), profile.clone());
+                    what.command = commands.first().cloned().unwrap_or_default();
+                }
+                Event::RunGranted { grant } => granted = Some(grant.capabilities.clone()),
+                _ => {}
+            }
+        }
+        Ok(Self { what, verified, granted })
+    }
+
+    /// The kind must be one that the run was granted, that the ceiling still allows, and that the target takes.
+    pub(super) fn may_go_to(&self, target: &Target, ceiling: &Capabilities) -> Result<(), PromotionError> {
+        let Provenance { kind, profile, path, .. } = &self.what;
+        let refuse = |rule: String, hint: String| Err(PromotionError::NotTaken { rule, hint });
+        let granted = self.granted.as_ref().map(|granted| &granted.promotions);
+        if !granted.is_some_and(|granted| granted.allows(kind)) {
+            let rule = format!("the run of profile `{profile}` was not granted that an artifact of kind `{kind}` (`{path}`) is promoted");
+            return refuse(rule, format!("add \"{kind}\" to `allow` under [promotions] in the profile, and run again"));
+        }
+        if !ceiling.promotions.allows(kind) {
+            let rule = format!("the ceiling lets nothing of kind `{kind}` be promoted");
+            return refuse(rule, "see [ceiling.promotions] in ringfence.toml".into());
+        }
+        match target.takes(*kind, profile) {
+            true => Ok(()),
+            false => refuse(
+                format!("target `{}` does not take artifacts of kind `{kind}` from profile `{profile}`", target.name),
+                "`ringfence matrix` shows which kinds may go where; see `accepts` and `profiles` of the target in ringfence.toml".into(),
+            ),
+        }
+    }
+
+    /// The artifact's bytes, which must be those that were exported.
+    pub(super) fn bytes(runner: &Runner, artifact: &Digest) -> Result<Vec<u8>, PromotionError> {
+        let path = runner.artifacts.path(artifact);
+        let bytes = fs::read(&path).map_err(|source| PromotionError::File { act: "read", path, source })?;
+        match Digest::of(&bytes) == *artifact {
+            true => Ok(bytes),
+            false => Err(PromotionError::Altered(artifact.to_string())),
+        }
+    }
+}
+
+fn in_words(verified: &Verified) -> String {
+    let end = serde_json::to_value(&verified.statement.predicate.end).unwrap_or_default();
+    let word = |name: &str| end.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let detail = ["code", "signal", "limit", "rule", "step"].into_iter().find_map(word).unwrap_or_default();
+    format!("{} {detail}", word("kind").unwrap_or_default()).trim_end().to_owned()
+}

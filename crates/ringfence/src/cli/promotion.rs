@@ -1,0 +1,102 @@
+//! `ringfence promotion`: list, show, undo.
+
+use clap::{Args, Subcommand};
+use ringfence_control::PromotionReport;
+
+use super::Context;
+use super::out::{self, Failure};
+use super::promote::{attached, failure, finish, message};
+
+/// Arguments of `promotion`.
+#[derive(Debug, Args)]
+pub(crate) struct PromotionArguments {
+    #[command(subcommand)]
+    command: PromotionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PromotionCommand {
+    /// List promotions, the newest first
+    Ls {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show how a promotion stands, and its evidence
+    #[command(after_help = "Example:\n  ringfence promotion show 01kbdz9xk3v8p5r0q2n7m4t6w1")]
+    Show {
+        /// The promotion
+        promotion: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask that a promotion is taken back: by one of its own, which is checked and approved like any other
+    #[command(after_help = "Example:\n  ringfence promotion undo 01kbdz9xk3v8p5r0q2n7m4t6w1 --message 'Totals were right before'")]
+    Undo {
+        /// The promotion
+        promotion: String,
+        /// Why; it becomes the message of the commit
+        #[arg(long, short, value_name = "TEXT")]
+        message: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(context: &Context, arguments: &PromotionArguments) -> Result<u8, Failure> {
+    let runner = context.runner(context.home()?)?;
+    runner.settle_promotions().map_err(|e| failure(&e))?;
+    match &arguments.command {
+        PromotionCommand::Ls { json } => list(&runner.promotions().map_err(|e| failure(&e))?, *json)?,
+        PromotionCommand::Show { promotion, json } => show(&runner.promotion(promotion).map_err(|e| failure(&e))?, *json)?,
+        PromotionCommand::Undo { promotion, message: why, json } => {
+            let why = why.as_deref().map(message).transpose()?;
+            let report = attached(context, *json, |attachments| runner.undo(promotion, why, attachments))?;
+            return finish(&report, *json);
+        }
+    }
+    Ok(0)
+}
+
+fn list(reports: &[PromotionReport], is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return out::print_json(&reports);
+    }
+    let row = |report: &PromotionReport| {
+        let what = if report.undoes.is_some() { format!("undo of {}", out::harmless(&report.path)) } else { out::harmless(&report.path) };
+        vec![report.promotion.clone(), report.asked_at.clone(), what, report.target.clone(), report.state.clone()]
+    };
+    out::print(&out::table(&["promotion", "asked", "artifact", "target", "state"], reports.iter().map(row).collect()))
+}
+
+fn show(report: &PromotionReport, is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return out::print_json(report);
+    }
+    let mut lines = vec![
+        format!("promotion {}: {}", report.promotion, report.state),
+        format!("  artifact  {} ({})", out::harmless(&report.path), report.artifact),
+        format!("  made by   run {}", report.run),
+        format!("  target    {}", report.target),
+        format!("  asked     {}; last changed {}", report.asked_at, report.changed_at),
+    ];
+    let optional = [
+        ("cause", (!report.cause.is_empty()).then(|| out::harmless(&report.cause))),
+        ("from", report.base.as_ref().map(|base| base.in_words())),
+        ("to", report.result.as_ref().map(|result| result.in_words())),
+        ("undoes", report.undoes.clone()),
+        ("undone by", report.undone_by.clone()),
+    ];
+    lines.extend(optional.into_iter().filter_map(|(name, value)| Some(format!("  {name:<9} {}", value?))));
+    for approval in &report.approvals {
+        let agreed = if approval.agreed.is_empty() { "nobody yet".to_owned() } else { approval.agreed.join(", ") };
+        lines.push(format!("  approval  {}: {}; needs {}; agreed: {agreed}", approval.approval, approval.state, approval.needs));
+    }
+    lines.push(format!("  evidence  {}", report.evidence));
+    if report.state == "applied" && report.undone_by.is_none() {
+        lines.push(format!("  take back: ringfence promotion undo {}", report.promotion));
+    }
+    out::print(&(lines.join("\n") + "\n"))
+}
