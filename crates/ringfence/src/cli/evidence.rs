@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ringfence_control::{RECEIPT, verify_promotion};
 use ringfence_evidence::{Digest, EVENTS_FILE, PublicKey, STATEMENT_FILE, Verified, read_chain, verify};
 use ringfence_store::{Artifacts, Home, Index, RunId, read_public_key};
 
@@ -37,10 +38,10 @@ enum EvidenceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Verify a record, offline: any changed byte is found
+    /// Verify the record of a run or of a promotion, offline: any changed byte is found
     #[command(after_help = "Example:\n  ringfence evidence verify ./record --key evidence.pub")]
     Verify {
-        /// A run, or a folder that holds a record
+        /// A run or a promotion, or a folder that holds the record of one
         run: String,
         /// Public key in PEM form; default: this home's own
         #[arg(long, value_name = "PUB")]
@@ -55,7 +56,10 @@ pub(crate) fn run(context: &Context, arguments: &EvidenceArguments) -> Result<u8
     match &arguments.command {
         EvidenceCommand::Ls { json, most } => list(&context.home()?, *json, *most)?,
         EvidenceCommand::Show { run, json } => show(&folder(context, run)?, *json)?,
-        EvidenceCommand::Verify { run, key } => check(context, run, key.as_deref())?,
+        EvidenceCommand::Verify { run, key } => match promotion_folder(context, run) {
+            Some(folder) => check_promotion(context, &folder, run, key.as_deref())?,
+            None => check(context, run, key.as_deref())?,
+        },
     }
     Ok(0)
 }
@@ -130,6 +134,38 @@ fn check(context: &Context, run: &str, key: Option<&Path>) -> Result<(), Failure
         verified.lines.len(),
         verified.artifacts().len(),
         verified.digest,
+        key.id(),
+    ))
+}
+
+/// A promotion's folder in the home, or a folder by its path.
+fn promotion_folder(context: &Context, name: &str) -> Option<PathBuf> {
+    if Path::new(name).join(RECEIPT).exists() {
+        return Some(name.into());
+    }
+    let id: RunId = name.parse().ok()?;
+    context.home().ok().map(|home| home.promotions().join(id.as_str())).filter(|folder| folder.exists())
+}
+
+fn check_promotion(context: &Context, folder: &Path, name: &str, key: Option<&Path>) -> Result<(), Failure> {
+    if !folder.join(RECEIPT).exists() {
+        let hint = format!("`ringfence promotion show {name}` says where it stands");
+        return Err(Failure::new(format!("promotion {name} has no receipt: it is not over"), hint).with_status(BROKEN));
+    }
+    let key = public_key(context, key)?;
+    let broken = |cause: String| Failure::new(cause, "the record was changed, or belongs to another key").with_status(BROKEN);
+    let statement = verify_promotion(folder, &key).map_err(broken)?;
+    let receipt = &statement.predicate;
+    if name.parse::<RunId>().is_ok_and(|asked| asked.as_str() != receipt.promotion) {
+        let what = format!("this is the record of promotion {}", receipt.promotion);
+        return Err(Failure::new(what, "the folder of another promotion was put in its place").with_status(BROKEN));
+    }
+    out::print(&format!(
+        "promotion {}: the record is intact: {}; {} files of evidence, {} decisions; key {}\n",
+        receipt.promotion,
+        receipt.state,
+        receipt.evidence.len(),
+        receipt.decisions.len(),
         key.id(),
     ))
 }

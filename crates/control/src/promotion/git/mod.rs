@@ -92,7 +92,9 @@ impl<'a> GitPlace<'a> {
 
     /// Fetches the branch with all that led to it.
     pub(super) fn fetch_history(&self) -> Result<(), PromotionError> {
-        self.fetch_with(&[])
+        // What was fetched alone has no history until it is asked for.
+        let more: &[&str] = if self.git.folder().join("shallow").exists() { &["--unshallow"] } else { &[] };
+        self.fetch_with(more)
     }
 
     fn fetch_with(&self, more: &[&str]) -> Result<(), PromotionError> {
