@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
+use crate::artifact_kind::ArtifactKind;
 use crate::capabilities::Capabilities;
 use crate::choices::{Execution, Inputs, PackageMode};
 use crate::field::Field;
 use crate::profile::{Bound, Profile};
+use crate::target::{Place, Target};
 
 /// One of the five safe defaults: what people fear most, and what this set of profiles does about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,14 +43,24 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The matrix of some profiles under a ceiling. `missing` says what of a profile the program at hand does not have.
-    pub fn of(ceiling: &Bound, profiles: &[Profile], missing: impl Fn(&Profile) -> Option<String>) -> Self {
+    /// The matrix of some profiles under a ceiling, and of where their artifacts may go. `missing` says what of a profile the program at hand does not have.
+    pub fn of<'t>(
+        ceiling: &Bound,
+        targets: impl IntoIterator<Item = &'t Target>,
+        profiles: &[Profile],
+        missing: impl Fn(&Profile) -> Option<String>,
+    ) -> Self {
         let runs = MatrixRow {
             capability: "runs in this version".to_owned(),
             values: profiles.iter().map(|p| missing(p).map_or_else(|| "yes".to_owned(), |what| format!("no: needs {what}"))).collect(),
         };
         let bounds: Vec<Capabilities> = profiles.iter().map(|p| ceiling.meet(&p.bound)).collect();
         let row = |field: Field| MatrixRow { capability: field.to_string(), values: bounds.iter().map(|b| cell(b, field)).collect() };
+        let target = |target: &Target| MatrixRow {
+            capability: format!("promotion to {}", in_words(target)),
+            values: profiles.iter().zip(&bounds).map(|(profile, bound)| goes_to(target, profile, bound)).collect(),
+        };
+        let promotions: Vec<MatrixRow> = targets.into_iter().map(target).collect();
         let default = |action: &str, rule: &str, answer: fn(&Capabilities) -> String| SafeDefault {
             action: action.to_owned(),
             rule: rule.to_owned(),
@@ -62,10 +74,32 @@ impl Matrix {
                 default("install an arbitrary package", "only from an allowlist", install),
                 default("read a host secret", "denied: the host's tree is not there", |_| "denied".to_owned()),
                 default("call a production API", "only through a governed tool", call_api),
-                default("deploy generated code", "approval, and a tool outside the sandbox", |_| "approval".to_owned()),
+                default("deploy generated code", "approval, and a tool outside the sandbox", deploy),
             ],
-            rows: std::iter::once(runs).chain(Field::all().map(row)).collect(),
+            rows: std::iter::once(runs).chain(Field::all().map(row)).chain(promotions).collect(),
         }
+    }
+}
+
+/// A target as the head of its row.
+fn in_words(target: &Target) -> String {
+    match &target.place {
+        Place::Git { branch, .. } => format!("{} (branch {branch})", target.name),
+        Place::Directory { .. } => format!("{} (folder)", target.name),
+    }
+}
+
+/// Which kinds of artifacts go from a profile to a target, and under whose approval.
+fn goes_to(target: &Target, profile: &Profile, bound: &Capabilities) -> String {
+    let kinds: Vec<&str> = ArtifactKind::ALL
+        .iter()
+        .filter(|kind| bound.promotions.allows(kind) && target.takes(**kind, profile.name.as_str()))
+        .map(|kind| kind.word())
+        .collect();
+    match kinds.as_slice() {
+        [] => "none".to_owned(),
+        kinds if target.protected.is_empty() => format!("{}: by {}", kinds.join(", "), target.consent),
+        kinds => format!("{}: by {}; protected paths also by {}", kinds.join(", "), target.consent, target.protected_consent),
     }
 }
 
@@ -75,6 +109,14 @@ fn cell(bound: &Capabilities, field: Field) -> String {
         (Execution::None, Field::Image | Field::Limit(_) | Field::Grades | Field::Spawn | Field::Kernel | Field::Storage) => "–".to_owned(),
         (Execution::None | Execution::Commands, _) => bound.show(field),
     }
+}
+
+fn deploy(bound: &Capabilities) -> String {
+    match bound.promotions.is_none() {
+        true => "denied: nothing is promoted",
+        false => "approval",
+    }
+    .to_owned()
 }
 
 fn parse_csv(bound: &Capabilities) -> String {

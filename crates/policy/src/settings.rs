@@ -115,8 +115,8 @@ impl Reader<'_> {
             profiles: self.list(raw.profiles.as_deref(), &[])?.into_iter().collect::<BTreeSet<ProfileName>>(),
             checks: self.checks()?,
             check_profile,
-            tests: self.list(raw.tests.as_deref(), TESTS)?,
-            protected: self.list(raw.protected.as_deref(), PROTECTED)?,
+            tests: self.list(raw.tests.as_deref(), self.usual(TESTS))?,
+            protected: self.list(raw.protected.as_deref(), self.usual(PROTECTED))?,
             secrets_allowed: self.list(raw.secrets_allowed.as_deref(), &[])?,
             protected_consent: Consent {
                 quorum: self.located.quorum(raw.protected_quorum.as_ref())?.unwrap_or(consent.quorum),
@@ -147,6 +147,14 @@ impl Reader<'_> {
         match written {
             Some(written) => written.iter().map(|text| self.parsed(text)).collect(),
             None => Ok(usual.iter().filter_map(|text| text.parse().ok()).collect()),
+        }
+    }
+
+    /// Where projects usually have something, a folder of reports has not.
+    fn usual<'g>(&self, globs: &'g [&'g str]) -> &'g [&'g str] {
+        match self.raw.kind.as_ref() {
+            RawTargetKind::Git => globs,
+            RawTargetKind::Directory => &[],
         }
     }
 

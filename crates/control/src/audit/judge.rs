@@ -19,6 +19,7 @@ use super::bait::Names;
 use super::facts::Facts;
 use super::limits::LimitMeasured;
 use super::probing::Measured;
+use crate::promotion::Rehearsal;
 use crate::request::Secret;
 pub(crate) use declared::{Declared, files};
 
@@ -36,6 +37,8 @@ pub(crate) struct Case<'a> {
     pub(crate) after: &'a Aftermath,
     /// How a run ended that asked for a project where the profile has none.
     pub(crate) unasked_project: Option<&'a RunEnd>,
+    /// What each target would take of that run.
+    pub(crate) rehearsals: &'a [Rehearsal],
     pub(crate) limits: &'a [LimitMeasured],
     pub(crate) names: &'a Names,
     pub(crate) secrets: &'a [Secret],
@@ -106,6 +109,15 @@ mod tests {
 
     /// The differences of a case in which some facts are other ones.
     fn differences(changed: &[Fact], change: impl Fn(&mut Aftermath, &mut Measured, &mut Vec<LimitMeasured>)) -> Vec<String> {
+        differences_beside(&[], changed, change)
+    }
+
+    /// The same where there are targets.
+    fn differences_beside(
+        rehearsals: &[Rehearsal],
+        changed: &[Fact],
+        change: impl Fn(&mut Aftermath, &mut Measured, &mut Vec<LimitMeasured>),
+    ) -> Vec<String> {
         let text = shipped().iter().find(|s| s.name == "data-analysis").unwrap().text;
         let capabilities = Profile::parse("p", text).unwrap().bound;
         let names = Names { mark: "mark".into(), token: "the-token".into(), folder: "/bait".into(), service: "127.0.0.1:9".into() };
@@ -136,6 +148,7 @@ mod tests {
             left: &left,
             after: &after,
             unasked_project: None,
+            rehearsals,
             limits: &limits,
             names: &names,
             secrets: &[Secret::new("a-secret".into())],
@@ -202,6 +215,19 @@ mod tests {
             let found = differences(&[fact(tried, errno, found)], |_, _, _| {});
             assert!(found.iter().any(|difference| difference == wanted), "{tried} {errno}: {wanted}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_target_that_would_take_something_else_is_a_difference() {
+        use ringfence_policy::{ArtifactKind, parse_settings};
+        let text = "[targets.reports]\nkind = \"directory\"\nfolder = \"/srv/reports\"\n";
+        let target = parse_settings("s", text).unwrap().targets.into_values().next().unwrap();
+        let kinds = vec![ArtifactKind::Report, ArtifactKind::Image, ArtifactKind::Notebook, ArtifactKind::DataSet];
+        let as_declared = Rehearsal { target, kinds, holds: Ok("folder /srv/reports".into()) };
+        let found = |rehearsal: &Rehearsal| differences_beside(std::slice::from_ref(rehearsal), &[], |_, _, _| {});
+        assert_eq!(found(&as_declared), [""; 0]);
+        assert_eq!(found(&Rehearsal { kinds: vec![ArtifactKind::Patch], ..as_declared.clone() }), ["8 promotion to reports"]);
+        assert_eq!(found(&Rehearsal { holds: Err("gone".into()), ..as_declared }), ["8 promotion to reports"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use rustix::process::geteuid;
 use crate::error::RunError;
 use crate::inside::Weakening;
 use crate::profiles::ProfileText;
+use crate::promotion::PromotionError;
 use crate::request::Secret;
 use crate::run::Runner;
 use aftermath::Aftermath;
@@ -49,6 +50,9 @@ pub enum AuditError {
     /// A run of the probe could not be recorded.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// What a target would take could not be found out.
+    #[error(transparent)]
+    Promotion(#[from] PromotionError),
     /// The profile cannot run here, so there is nothing to measure.
     #[error("{rule} (set by the {layer})")]
     Refused {
@@ -86,6 +90,7 @@ impl AuditError {
     pub fn hint(&self) -> String {
         match self {
             Self::Run(error) => error.hint(),
+            Self::Promotion(error) => error.hint(),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Bait { .. } => "make room in the folder for temporary files, or name another in TMPDIR".into(),
             Self::Blind(_) => "look whether the audit itself runs inside a sandbox; `ringfence doctor` says what this host has".into(),
@@ -118,6 +123,7 @@ impl Runner {
         see_bait(&bait)?;
         let left = probing.leave(&bait, &explained.grant.capabilities)?;
         let after = Aftermath::look(self, &left.report.run, &bait);
+        let rehearsals = self.rehearse(&left.report.run).map_err(AuditError::from)?;
         let looked = probing.look(&bait, &explained)?;
         let unasked = probing.unasked_project(&bait, &explained.grant.capabilities)?;
         let limits = probing.limits(&bait, &explained.grant.capabilities)?;
@@ -127,6 +133,7 @@ impl Runner {
             left: &left,
             after: &after,
             unasked_project: unasked.as_ref(),
+            rehearsals: &rehearsals,
             limits: &limits,
             names: &bait.names,
             secrets: &request.known_secrets,

@@ -15,7 +15,9 @@ mod layout;
 mod line;
 mod preview;
 mod receipt;
+mod rehearsal;
 mod report;
+mod rules;
 mod scan;
 mod source;
 mod undo;
@@ -33,6 +35,7 @@ pub use error::{PromotionError, Unfit};
 use folder::Folder;
 use line::Line;
 pub use receipt::{DecisionRecord, RECEIPT_TYPE, Receipt, verify_promotion};
+pub(crate) use rehearsal::Rehearsal;
 pub use report::{ApprovalReport, PromotionReport};
 use source::Source;
 

@@ -8,6 +8,7 @@ use ringfence_store::Index;
 
 use super::document::Provenance;
 use super::error::PromotionError;
+use super::rules;
 use crate::run::Runner;
 
 /// An artifact, and the record of the run that made it, which holds.
@@ -34,53 +35,25 @@ impl Source {
         let verified = verify(&file(EVENTS_FILE)?, &file(STATEMENT_FILE)?, &runner.key.public()).map_err(|e| broken(e.to_string()))?;
         let record = verified.artifacts().into_iter().find(|made| made.sha256 == artifact);
         let record = record.ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
-        let mut what = Provenance {
+        let what = Provenance {
             artifact,
             kind: ArtifactKind::of(&record.path),
             path: record.path,
             bytes: record.bytes,
-            run: run.to_owned(),
-            evidence: verified.digest,
-            end: in_words(&verified),
-            agent: String::new(),
-            agent_version: None,
-            owner: String::new(),
-            profile: String::new(),
-            command: Vec::new(),
+            ..Provenance::of(&verified, run)
         };
-        let mut granted = None;
-        for line in &verified.lines {
-            match &line.event {
-                Event::RunRequested { agent, owner, profile, commands, .. } => {
-                    (what.agent, what.owner, what.profile) = (agent.clone(), owner.clone(), profile.clone());
-                    what.command = commands.first().cloned().unwrap_or_default();
-                }
-                Event::RunGranted { grant } => granted = Some(grant.capabilities.clone()),
-                _ => {}
-            }
-        }
+        let granted = verified.lines.iter().find_map(|line| match &line.event {
+            Event::RunGranted { grant } => Some(grant.capabilities.clone()),
+            _ => None,
+        });
         Ok(Self { what, verified, granted })
     }
 
-    /// The kind must be one that the run was granted, that the ceiling still allows, and that the target takes.
+    /// Refuses what may not go to the target at all.
     pub(super) fn may_go_to(&self, target: &Target, ceiling: &Capabilities) -> Result<(), PromotionError> {
-        let Provenance { kind, profile, path, .. } = &self.what;
-        let refuse = |rule: String, hint: String| Err(PromotionError::NotTaken { rule, hint });
-        let granted = self.granted.as_ref().map(|granted| &granted.promotions);
-        if !granted.is_some_and(|granted| granted.allows(kind)) {
-            let rule = format!("the run of profile `{profile}` was not granted that an artifact of kind `{kind}` (`{path}`) is promoted");
-            return refuse(rule, format!("add \"{kind}\" to `allow` under [promotions] in the profile, and run again"));
-        }
-        if !ceiling.promotions.allows(kind) {
-            let rule = format!("the ceiling lets nothing of kind `{kind}` be promoted");
-            return refuse(rule, "see [ceiling.promotions] in ringfence.toml".into());
-        }
-        match target.takes(*kind, profile) {
-            true => Ok(()),
-            false => refuse(
-                format!("target `{}` does not take artifacts of kind `{kind}` from profile `{profile}`", target.name),
-                "`ringfence matrix` shows which kinds may go where; see `accepts` and `profiles` of the target in ringfence.toml".into(),
-            ),
+        match rules::refusal(&self.what, self.granted.as_ref(), ceiling, target) {
+            Some((rule, hint)) => Err(PromotionError::NotTaken { rule, hint }),
+            None => Ok(()),
         }
     }
 
@@ -92,6 +65,31 @@ impl Source {
             true => Ok(bytes),
             false => Err(PromotionError::Altered(artifact.to_string())),
         }
+    }
+}
+
+impl Provenance {
+    /// What the record of a run says of whatever it made; which artifact is left open.
+    pub(super) fn of(verified: &Verified, run: &str) -> Self {
+        let mut what = Self {
+            artifact: Digest::zero(),
+            kind: ArtifactKind::Other,
+            path: String::new(),
+            bytes: 0,
+            run: run.to_owned(),
+            evidence: verified.digest,
+            end: in_words(verified),
+            agent: String::new(),
+            agent_version: None,
+            owner: String::new(),
+            profile: String::new(),
+            command: Vec::new(),
+        };
+        if let Some(Event::RunRequested { agent, owner, profile, commands, .. }) = verified.lines.first().map(|line| &line.event) {
+            (what.agent, what.owner, what.profile) = (agent.clone(), owner.clone(), profile.clone());
+            what.command = commands.first().cloned().unwrap_or_default();
+        }
+        what
     }
 }
 

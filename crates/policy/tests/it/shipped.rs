@@ -50,7 +50,7 @@ fn code_execution_off_and_a_stronger_tier_are_profiles_of_their_own() {
 #[test]
 fn the_matrix_begins_with_the_five_safe_defaults() {
     let profiles: Vec<Profile> = shipped().iter().map(|s| profile(s.name)).collect();
-    let matrix = Matrix::of(&Capabilities::unlimited(), &profiles, |p| (p.bound.tier != Tier::Process).then(|| "a tier".to_owned()));
+    let matrix = Matrix::of(&Capabilities::unlimited(), [], &profiles, |p| (p.bound.tier != Tier::Process).then(|| "a tier".to_owned()));
     assert_eq!(matrix.rows[0].values[6], "no: needs a tier");
     let actions: Vec<&str> = matrix.safe_defaults.iter().map(|d| d.action.as_str()).collect();
     assert_eq!(

@@ -55,7 +55,9 @@ pub(crate) fn run(context: &Context, arguments: &AuditArguments) -> Result<u8, F
 fn failure(error: AuditError) -> Failure {
     let hint = match &error {
         AuditError::Refused { hint, .. } => format!("{hint}; of the shipped profiles these run here: {}", able().join(", ")),
-        AuditError::Run(_) | AuditError::Bait { .. } | AuditError::Blind(_) | AuditError::Silent { .. } => error.hint(),
+        AuditError::Run(_) | AuditError::Promotion(_) | AuditError::Bait { .. } | AuditError::Blind(_) | AuditError::Silent { .. } => {
+            error.hint()
+        }
     };
     Failure::new(error, hint)
 }

@@ -29,11 +29,11 @@ pub(crate) struct MatrixArguments {
 
 pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, Failure> {
     let home = context.home()?;
-    let ceiling = context.settings(&home)?.ceiling;
+    let settings = context.settings(&home)?;
     let all = || shipped().iter().map(|s| s.name.to_owned()).collect();
     let names: Vec<String> = if arguments.profile.is_empty() { all() } else { arguments.profile.clone() };
     let profiles = names.iter().map(|name| find_profile(&home, name).map(|found| found.profile)).collect::<Result<Vec<_>, _>>();
-    let matrix = Matrix::of(&ceiling, &profiles.map_err(|e| Failure::hinted(&e, e.hint()))?, missing);
+    let matrix = Matrix::of(&settings.ceiling, settings.targets.values(), &profiles.map_err(|e| Failure::hinted(&e, e.hint()))?, missing);
     match arguments.format {
         Format::Table => out::print(&table(&matrix))?,
         Format::Md => out::print(&markdown(&matrix))?,

@@ -1,12 +1,13 @@
 //! Which action turns an artifact into a real effect, and who authorises it?
 
 use ringfence_evidence::RunEnd;
-use ringfence_policy::{Glob, Project};
+use ringfence_policy::{ArtifactKind, Glob, Project};
 
 use super::super::answer::Item;
 use super::super::attempts::{KEPT, UNNAMED};
 use super::Case;
 use super::network::{host_sockets, reached};
+use crate::promotion::Rehearsal;
 
 /// The line of a patch that takes a file away, and the one that changes another.
 const IN_THE_PATCH: [&str; 2] = ["--- a/gone.txt", "+++ b/notes.txt"];
@@ -16,7 +17,7 @@ pub(super) fn items(case: &Case<'_>) -> Vec<Item> {
         Project::None => vec![unasked(case), project(case)],
         Project::View => vec![project(case), patch(case)],
     };
-    [vec![leaves(case), promotion(case)], project].concat()
+    [vec![leaves(case), alone(case)], targets(case), project].concat()
 }
 
 fn leaves(case: &Case<'_>) -> Item {
@@ -33,10 +34,37 @@ fn leaves(case: &Case<'_>) -> Item {
 }
 
 /// An artifact has an effect only by whoever fetches it: no tool and no way leads out of the sandbox.
-fn promotion(case: &Case<'_>) -> Item {
+fn alone(case: &Case<'_>) -> Item {
     let ways = [reached(case), host_sockets(case)].concat();
-    let declared = "none: this version promotes nothing; whoever fetches an artifact and uses it decides";
+    let declared = "none: an artifact takes effect by a promotion, which persons decide about outside";
     Item::nothing("effects by the run itself", declared, &ways)
+}
+
+/// Where artifacts can take effect, and under whose approval; beside it what a run that was made would be let through with.
+fn targets(case: &Case<'_>) -> Vec<Item> {
+    if case.rehearsals.is_empty() {
+        return vec![Item::new("promotion", "to no target: ringfence.toml names none", "nowhere", true)];
+    }
+    case.rehearsals.iter().map(|rehearsal| target(case, rehearsal)).collect()
+}
+
+fn target(case: &Case<'_>, rehearsal: &Rehearsal) -> Item {
+    let target = &rehearsal.target;
+    let may = |kind: &ArtifactKind| case.declared.capabilities.promotions.allows(kind) && target.takes(*kind, &case.left.report.profile);
+    let declared: Vec<ArtifactKind> = ArtifactKind::ALL.iter().copied().filter(may).collect();
+    let words = |kinds: &[ArtifactKind]| match kinds {
+        [] => "nothing".to_owned(),
+        kinds => kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "),
+    };
+    let by = if declared.is_empty() { String::new() } else { format!(", by {}", target.consent) };
+    let (holds, is_there) = match &rehearsal.holds {
+        Ok(holds) if rehearsal.kinds.is_empty() => (holds.clone(), true),
+        Ok(holds) => (format!("{holds}; nobody has agreed, so it would wait"), true),
+        Err(error) => (format!("cannot be looked at: {error}"), false),
+    };
+    let is_same = declared == rehearsal.kinds && is_there;
+    let measured = format!("a dry run lets {} through; {holds}", words(&rehearsal.kinds));
+    Item::new(&format!("promotion to {}", target.name), format!("{}{by}", words(&declared)), measured, is_same)
 }
 
 /// A profile without projects gets none, also on request.
