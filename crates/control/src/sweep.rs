@@ -7,6 +7,7 @@ use ringfence_isolation::{Traces, clear_disk};
 use ringfence_store::{Artifacts, Home, Orphan, StoreError};
 
 use crate::error::RunError;
+use crate::promotion;
 
 /// Sweeps a home, and answers with what a person should look at. Runs of living processes are left alone.
 pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<Vec<String>, RunError> {
@@ -32,6 +33,9 @@ pub(crate) fn sweep(home: &Home, key: &SigningKey) -> Result<Vec<String>, RunErr
             // No room, say: the next sweep seals it.
             Err(error) => warnings.push(format!("run {} cannot be sealed yet: {error}", orphan.run())),
         }
+    }
+    if let Err(error) = promotion::sweep(home) {
+        warnings.push(format!("what promotions left cannot be removed yet: {error}"));
     }
     home.sweep()?;
     Artifacts::of(home).sweep()?;

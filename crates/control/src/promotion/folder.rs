@@ -12,6 +12,23 @@ use serde::Serialize;
 
 use super::error::PromotionError;
 
+/// A private folder that goes when it is dropped.
+#[derive(Debug)]
+pub(super) struct PassingWork(PathBuf);
+
+impl PassingWork {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PassingWork {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by a sweep.
+        fs::remove_dir_all(&self.0).unwrap_or_default();
+    }
+}
+
 /// The folder, for as long as this process has the turn.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -34,9 +51,16 @@ impl Folder {
         }
     }
 
+    /// A private folder for looking at a target, of no promotion.
+    pub(super) fn passing_work(home: &Home, name: &str) -> Result<PassingWork, PromotionError> {
+        let path = home.work().join(format!("{PASSING}{}-{name}", std::process::id()));
+        make(&path)?;
+        Ok(PassingWork(path))
+    }
+
     fn lock(home: &Home, promotion: &str, operation: FlockOperation) -> Result<Self, PromotionError> {
         let path = home.promotions().join(promotion);
-        let work = home.work().join(format!("promotion-{promotion}"));
+        let work = work(home, promotion);
         make(&path)?;
         let place = path.join("lock");
         let failed = |source: io::Error| PromotionError::File { act: "lock", path: place.clone(), source };
@@ -97,6 +121,35 @@ impl Folder {
         files.sort();
         Ok(files)
     }
+}
+
+/// Takes away what processes that are gone needed meanwhile.
+pub(crate) fn sweep(home: &Home) -> Result<(), PromotionError> {
+    let place = home.work();
+    let failed = |source| PromotionError::File { act: "read", path: place.clone(), source };
+    for entry in fs::read_dir(&place).map_err(failed)?.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let is_gone = |rest: &str| rest.split('-').next().is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+        if name.strip_prefix(PASSING).is_some_and(is_gone) {
+            // Another process may sweep at the same time.
+            fs::remove_dir_all(entry.path()).unwrap_or_default();
+        }
+        // The turn is held while it is cleared: nobody begins to need it meanwhile.
+        let promotion = name.strip_prefix(OWN).filter(|promotion| home.promotions().join(promotion).exists());
+        if let Some(turn) = promotion.map(|promotion| Folder::try_turn(home, promotion)).transpose()?.flatten() {
+            turn.clear()?;
+        }
+    }
+    Ok(())
+}
+
+/// How the folder begins that a promotion needs meanwhile.
+const OWN: &str = "promotion-";
+/// The same for looking at a target; the process follows.
+const PASSING: &str = "looking-";
+
+fn work(home: &Home, promotion: &str) -> PathBuf {
+    home.work().join(format!("{OWN}{promotion}"))
 }
 
 fn make(path: &Path) -> Result<(), PromotionError> {

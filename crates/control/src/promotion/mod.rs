@@ -6,6 +6,7 @@
 
 mod checks;
 mod destination;
+mod difference;
 mod directory;
 mod document;
 mod error;
@@ -33,6 +34,7 @@ pub use checks::CheckReport;
 pub use document::{Asked, Content, Prepared, Provenance};
 pub use error::{PromotionError, Unfit};
 use folder::Folder;
+pub(crate) use folder::sweep;
 use line::Line;
 pub use receipt::{DecisionRecord, RECEIPT_TYPE, Receipt, verify_promotion};
 pub(crate) use rehearsal::Rehearsal;

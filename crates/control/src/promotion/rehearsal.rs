@@ -9,6 +9,7 @@ use ringfence_store::RunId;
 use super::destination::{Base, Destination};
 use super::document::{Asked, Provenance};
 use super::error::PromotionError;
+use super::folder::Folder;
 use super::rules;
 use crate::run::Runner;
 
@@ -54,7 +55,7 @@ impl Runner {
     /// Opens a place as a promotion would, and looks at it.
     fn holds(&self, what: &Provenance, target: &Target) -> Result<String, PromotionError> {
         let id = RunId::new().map_err(crate::error::RunError::Random)?.to_string();
-        let work = self.home.work().join(format!("promotion-{id}"));
+        let work = Folder::passing_work(&self.home, &id)?;
         let asked = Asked {
             promotion: id,
             what: Provenance { path: "rehearsal.txt".into(), ..what.clone() },
@@ -65,9 +66,7 @@ impl Runner {
             message: String::new(),
             undoes: None,
         };
-        fs::create_dir_all(&work).map_err(|source| PromotionError::File { act: "make", path: work.clone(), source })?;
-        let looked = Destination::open(&asked, &work, &self.surroundings.environment).and_then(|place| place.look(target));
-        fs::remove_dir_all(&work).map_err(|source| PromotionError::File { act: "remove", path: work.clone(), source })?;
+        let looked = Destination::open(&asked, work.path(), &self.surroundings.environment).and_then(|place| place.look(target));
         looked.map(|base| match (&target.place, base) {
             (Place::Git { branch, .. }, Base::Git(base)) => format!("branch {branch} at {}", base.commit),
             (Place::Directory { folder } | Place::Git { repository: folder, .. }, _) => format!("folder {folder}"),

@@ -1,4 +1,4 @@
-//! `ringfence artifact`: list, show, get. What is in an artifact is a stranger's, and is shown so that it cannot steer a terminal.
+//! `ringfence artifact`: list, show, get, diff. What is in an artifact is a stranger's, and is shown so that it cannot steer a terminal.
 
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Read};
@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use ringfence_evidence::Digest;
-use ringfence_store::{Artifacts, Index, RunId};
+use ringfence_policy::{ArtifactKind, TargetName};
+use ringfence_store::{Artifacts, Home, Index, RunId};
 
-use super::Context;
 use super::out::{self, Failure};
+use super::{Context, promote};
 
 /// Arguments of `artifact`.
 #[derive(Debug, Args)]
@@ -28,18 +29,35 @@ enum ArtifactCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the beginning of an artifact, made harmless for a terminal
+    /// Show where an artifact is from and how it begins, made harmless for a terminal
     #[command(after_help = "Example:\n  ringfence artifact show sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     Show {
-        /// Its digest
+        /// Its digest, or RUN/PATH
         digest: String,
+        /// Where it is from and nothing of it, as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what differs between an artifact and another one, or what it would change in a target
+    #[command(
+        after_help = "Examples:\n  ringfence artifact diff RUN/report.md OTHER-RUN/report.md\n  ringfence artifact diff RUN/changes.patch --to main"
+    )]
+    Diff {
+        /// Its digest, or RUN/PATH
+        digest: String,
+        /// The other, which is taken as the newer one
+        #[arg(required_unless_present = "to", conflicts_with = "to")]
+        other: Option<String>,
+        /// Target, as `ringfence.toml` names it
+        #[arg(long, value_name = "TARGET")]
+        to: Option<String>,
     },
     /// Fetch the bytes of an artifact
     #[command(
         after_help = "Example:\n  ringfence artifact get sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 --out report.md"
     )]
     Get {
-        /// Its digest
+        /// Its digest, or RUN/PATH
         digest: String,
         /// File to make; never one that is there. Default: standard output
         #[arg(long, value_name = "FILE")]
@@ -53,7 +71,8 @@ const SHOWN: u64 = 64 << 10;
 pub(crate) fn run(context: &Context, arguments: &ArtifactArguments) -> Result<u8, Failure> {
     match &arguments.command {
         ArtifactCommand::Ls { run, json } => list(context, run.as_deref(), *json)?,
-        ArtifactCommand::Show { digest } => show(context, digest)?,
+        ArtifactCommand::Show { digest, json } => show(context, digest, *json)?,
+        ArtifactCommand::Diff { digest, other, to } => diff(context, digest, other.as_deref(), to.as_deref())?,
         ArtifactCommand::Get { digest, out } => get(context, digest, out.as_ref())?,
     }
     Ok(0)
@@ -70,32 +89,84 @@ fn list(context: &Context, run: Option<&str>, is_json: bool) -> Result<(), Failu
     if is_json {
         return out::print_json(&rows);
     }
-    let rows = rows.into_iter().map(|a| vec![a.run, out::harmless(&a.path), out::bytes(a.bytes), a.sha256]).collect();
-    out::print(&out::table(&["run", "path", "size", "digest"], rows))
+    let rows = rows
+        .into_iter()
+        .map(|a| vec![a.run, out::harmless(&a.path), ArtifactKind::of(&a.path).to_string(), out::bytes(a.bytes), a.sha256])
+        .collect();
+    out::print(&out::table(&["run", "path", "kind", "size", "digest"], rows))
 }
 
-fn open(context: &Context, digest: &str) -> Result<std::fs::File, Failure> {
-    let digest: Digest = digest.parse().map_err(|e| Failure::new(e, "see `ringfence artifact ls`"))?;
+/// An artifact by its digest, or by RUN/PATH.
+fn find(home: &Home, name: &str) -> Result<Digest, Failure> {
+    if !name.contains('/') {
+        return out::parsed(name, "see `ringfence artifact ls`");
+    }
+    promote::artifact(&mut Index::open(home).map_err(|e| Failure::hinted(&e, e.hint()))?, name)
+}
+
+fn open(context: &Context, name: &str) -> Result<(Digest, std::fs::File), Failure> {
     let home = context.home()?;
-    Artifacts::of(&home).open(&digest).map_err(|e| Failure::hinted(&e, e.hint()))
+    let digest = find(&home, name)?;
+    let file = Artifacts::of(&home).open(&digest).map_err(|e| Failure::hinted(&e, e.hint()))?;
+    Ok((digest, file))
 }
 
-fn show(context: &Context, digest: &str) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
-    let file = open(context, digest)?;
+fn show(context: &Context, name: &str, is_json: bool) -> Result<(), Failure> {
+    let (digest, file) = open(context, name)?;
     let length = file.metadata().map(|m| m.len()).unwrap_or_default();
+    let made = context.runner(context.home()?)?.provenance(digest);
+    if is_json {
+        return out::print_json(&made.map_err(|e| Failure::hinted(&e, e.hint()))?);
+    }
+    if let Ok(made) = made {
+        out::print(&format!(
+            "{} ({}, {})\n  {digest}\n  made by run {} of agent {}, owned by {}, profile {}; it ended: {}\n  command: {}\n\n",
+            out::harmless(&made.path),
+            made.kind,
+            out::bytes(length),
+            made.run,
+            made.agent,
+            made.owner,
+            made.profile,
+            made.end,
+            out::harmless(&made.command.join(" ")),
+        ))?;
+    }
+    let mut bytes = Vec::new();
     file.take(SHOWN).read_to_end(&mut bytes).map_err(|e| Failure::new(format!("reading the artifact: {e}"), ""))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let shown: String = text.split('\n').map(|line| out::harmless(line) + "\n").collect();
-    out::print(&shown)?;
+    out::print(&shown(&bytes))?;
     match length > SHOWN {
         true => out::print(&format!("[{} of {} shown; `ringfence artifact get` has all]\n", out::bytes(SHOWN), out::bytes(length))),
         false => Ok(()),
     }
 }
 
+/// Text line by line, in which nothing steers a terminal; anything else as the numbers of its first bytes.
+fn shown(bytes: &[u8]) -> String {
+    const NUMBERS: usize = 256;
+    if !bytes.contains(&0) {
+        return String::from_utf8_lossy(bytes).split('\n').map(|line| out::harmless(line) + "\n").collect();
+    }
+    let row = |row: &[u8]| row.iter().map(|byte| format!("{byte:02x} ")).collect::<String>().trim_end().to_owned() + "\n";
+    bytes[..bytes.len().min(NUMBERS)].chunks(16).map(row).collect()
+}
+
+fn diff(context: &Context, name: &str, other: Option<&str>, to: Option<&str>) -> Result<(), Failure> {
+    let home = context.home()?;
+    let digest = find(&home, name)?;
+    let runner = context.runner(home.clone())?;
+    let changed = match (other, to) {
+        (Some(other), _) => runner.difference(digest, find(&home, other)?),
+        (None, to) => {
+            let target: TargetName = out::parsed(to.unwrap_or_default(), "targets are named in ringfence.toml, such as [targets.main]")?;
+            runner.difference_to(digest, &target)
+        }
+    };
+    out::print(&changed.map_err(|e| Failure::hinted(&e, e.hint()))?)
+}
+
 fn get(context: &Context, digest: &str, out: Option<&PathBuf>) -> Result<(), Failure> {
-    let mut file = open(context, digest)?;
+    let (_, mut file) = open(context, digest)?;
     let copied = match out {
         Some(path) => OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut to| io::copy(&mut file, &mut to)),
         None if io::stdout().is_terminal() => {
