@@ -24,6 +24,7 @@ mod network;
 mod packages;
 mod persons;
 mod project;
+mod promotion;
 mod race;
 mod recipe;
 mod registry;

@@ -1,0 +1,4 @@
+//! From artifact to consequence: real repositories, real folders, real keys.
+
+mod branch;
+mod rig;
