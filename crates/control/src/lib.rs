@@ -19,6 +19,7 @@ mod pull;
 mod record;
 mod recording;
 mod registry;
+mod replay;
 mod report;
 mod request;
 mod run;
@@ -47,6 +48,7 @@ pub use pull::ImageSource;
 pub use registry::{
     Agent, Identity, IdentityError, NewKey, NewPerson, Person, PersonState, Persons, RegistryError, active, active_version,
 };
+pub use replay::{Cause, Changed, Difference, Replay, ReplayError, ReplayRequest};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};

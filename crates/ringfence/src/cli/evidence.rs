@@ -1,4 +1,6 @@
-//! `ringfence evidence`: list, show, verify.
+//! `ringfence evidence`: list, show, verify, replay.
+
+mod replay;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +49,8 @@ enum EvidenceCommand {
         #[arg(long, value_name = "PUB")]
         key: Option<PathBuf>,
     },
+    /// Run a run again, twice, compare what came of it, and explain what differs
+    Replay(replay::ReplayArguments),
 }
 
 /// The record does not hold.
@@ -54,6 +58,7 @@ const BROKEN: u8 = 1;
 
 pub(crate) fn run(context: &Context, arguments: &EvidenceArguments) -> Result<u8, Failure> {
     match &arguments.command {
+        EvidenceCommand::Replay(arguments) => return replay::run(context, arguments),
         EvidenceCommand::Ls { json, most } => list(&context.home()?, *json, *most)?,
         EvidenceCommand::Show { run, json } => show(&folder(context, run)?, *json)?,
         EvidenceCommand::Verify { run, key } => match promotion_folder(context, run) {

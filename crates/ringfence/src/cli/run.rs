@@ -3,6 +3,8 @@
 mod copy_out;
 mod request;
 
+pub(super) use request::{input, known_secrets, variable};
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;

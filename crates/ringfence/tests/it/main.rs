@@ -28,6 +28,7 @@ mod promotion;
 mod race;
 mod recipe;
 mod registry;
+mod replay;
 mod storage;
 mod support;
 mod tools;

@@ -74,7 +74,7 @@ where
 }
 
 /// `PATH` or `PATH=NAME`; a path that exists as it is written is a path.
-fn input(text: &OsStr) -> Result<InputRequest, Failure> {
+pub(in crate::cli) fn input(text: &OsStr) -> Result<InputRequest, Failure> {
     let bytes = text.as_bytes();
     let (path, name) = match bytes.iter().rposition(|b| *b == b'=') {
         Some(at) if !Path::new(text).exists() => (&bytes[..at], Some(&bytes[at + 1..])),
@@ -101,7 +101,7 @@ fn input(text: &OsStr) -> Result<InputRequest, Failure> {
     }
 }
 
-fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
+pub(in crate::cli) fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
     let hint = "such as --env MODE=fast";
     let bytes = text.as_bytes();
     let at = bytes.iter().position(|b| *b == b'=').ok_or_else(|| bad("--env", &format!("`{}` has no `=`", OsText::from(bytes)), hint))?;
@@ -113,7 +113,7 @@ fn variable(text: &OsStr) -> Result<(EnvName, OsText), Failure> {
 }
 
 /// The caller's, and those that are given to the run by a name that says so.
-fn known_secrets(context: &Context, given: &[(EnvName, OsText)]) -> Vec<Secret> {
+pub(in crate::cli) fn known_secrets(context: &Context, given: &[(EnvName, OsText)]) -> Vec<Secret> {
     let given = given
         .iter()
         .filter(|(name, _)| names_a_secret(name.as_str()))
