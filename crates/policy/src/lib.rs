@@ -9,11 +9,13 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod address;
+mod agent;
 mod artifact_kind;
 mod ask;
 mod capabilities;
 mod choices;
 mod credential;
+mod date;
 mod destination;
 mod field;
 mod glob;
@@ -40,11 +42,13 @@ mod target;
 mod tiers;
 
 pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
+pub use agent::{AgentProfiles, AgentRecord, RawAgent};
 pub use artifact_kind::ArtifactKind;
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::Capabilities;
 pub use choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 pub use credential::{CredentialBinding, CredentialError, CredentialName};
+pub use date::{Date, DateError};
 pub use destination::{Destination, DestinationError, Scheme};
 pub use field::Field;
 pub use glob::{Glob, GlobError};

@@ -68,6 +68,18 @@ plain_name!(
     TargetName: "a target"
 );
 
+impl AgentId {
+    /// The agent of whoever sits at this machine: `me`.
+    pub fn local() -> Self {
+        Self("me".to_owned())
+    }
+
+    /// True for `me`.
+    pub fn is_local(&self) -> bool {
+        self.0 == "me"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,7 +182,7 @@ impl Located<'_> {
     }
 
     /// What lies behind the operator's own walls is the operator's to open.
-    fn names_no_exceptions(&self, raw: &RawBound) -> Result<(), ProfileError> {
+    pub(crate) fn names_no_exceptions(&self, raw: &RawBound) -> Result<(), ProfileError> {
         match raw.network.as_ref().and_then(|network| network.private.as_ref()) {
             Some(ranges) => Err(self.at(
                 &ranges.first().map_or(0..0, Spanned::span),
