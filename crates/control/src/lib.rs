@@ -46,7 +46,9 @@ pub use promotion::{
 };
 pub use pull::ImageSource;
 pub use registry::{
-    Agent, Identity, IdentityError, NewKey, NewPerson, Person, PersonState, Persons, RegistryError, active, active_version,
+    Action, Added, Agent, AgentState, Agents, Deed, Identity, IdentityError, NewKey, NewPerson, PendingRevision, Person, PersonState,
+    Persons, ProfileDigests, ProfileUsage, RegisteredAgent, RegistryError, Revision, RevisionState, WrongTransition, active,
+    active_version,
 };
 pub use replay::{Cause, Changed, Difference, Replay, ReplayError, ReplayRequest};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};

@@ -37,8 +37,9 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
     journal.append(Event::RunRequested {
         run,
         version: crate::VERSION.into(),
-        agent: agent.id.clone(),
-        owner: agent.owner.clone(),
+        agent: agent.id.to_string(),
+        agent_version: Some(agent.version),
+        owner: agent.owner.to_string(),
         profile: request.profile.profile.name.to_string(),
         profile_digest: request.profile.digest(),
         ceiling_digest: settings.digest,

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use ringfence_isolation::OsText;
-use ringfence_policy::{Destination, EnvName, Glob, Limits, Sensitivity, Storage, Tier, WorkspacePath};
+use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, Storage, Tier, WorkspacePath};
 
 use crate::profiles::ProfileText;
 
@@ -45,7 +45,7 @@ pub struct RunRequest {
     /// The class of work.
     pub profile: ProfileText,
     /// The agent.
-    pub agent: String,
+    pub agent: AgentId,
     /// Inputs.
     pub inputs: Vec<InputRequest>,
     /// The project that becomes the workspace.

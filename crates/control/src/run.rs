@@ -101,11 +101,11 @@ impl Runner {
         inside: &Inside<'_>,
     ) -> Result<RunReport, RunError> {
         let request = &self.with_stored_secrets(request);
-        let agent = registry::active(&self.home, &request.agent)?;
+        let agent = registry::active(&self.home, &request.agent, &request.profile)?;
         let run = RunId::new().map_err(RunError::Random)?;
         let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
         record::requested(&mut journal, request, &agent, &self.settings)?;
-        let mut report = RunReport::begin(run.as_str(), &agent.id, &request.profile.profile.name.to_string());
+        let mut report = RunReport::begin(run.as_str(), agent.id.as_str(), &request.profile.profile.name.to_string());
         let (end, remains) = match self.decide(request, &agent) {
             Ok(grant) => perform::perform(self, &grant, request, inside, attachments, &mut journal, &mut report)?,
             Err(refusal) => (record::refused(&mut journal, &refusal)?, None),
@@ -162,7 +162,7 @@ impl Runner {
 
     /// What a run would be allowed, and how it would be made. Nothing runs and nothing is recorded.
     pub fn explain(&self, request: &RunRequest) -> Result<Result<Explained, Refusal>, RunError> {
-        let agent = registry::active(&self.home, &request.agent)?;
+        let agent = registry::active(&self.home, &request.agent, &request.profile)?;
         let grant = match self.decide(request, &agent) {
             Ok(grant) => grant,
             Err(refusal) => return Ok(Err(refusal)),

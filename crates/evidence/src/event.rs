@@ -18,6 +18,9 @@ pub enum Event {
         version: String,
         /// The agent.
         agent: String,
+        /// The version of the agent that was approved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_version: Option<Digest>,
         /// Who answers for the agent.
         owner: String,
         /// The profile's name.

@@ -248,10 +248,7 @@ impl Located<'_> {
                 false => Err(self.at(&(0..0), "the agent has no `review-by`", fix)),
             };
         };
-        let text = match written.as_ref() {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        let text = written.as_ref().as_str().map_or_else(|| written.as_ref().to_string(), str::to_owned);
         text.parse().map(Some).map_err(|why: crate::date::DateError| self.at(&written.span(), &why.to_string(), fix))
     }
 }

@@ -21,7 +21,7 @@ use std::time::Instant;
 use ringfence_control::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Runner, Settings, find_profile};
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::OsText;
-use ringfence_policy::Limits;
+use ringfence_policy::{AgentId, Limits};
 use ringfence_store::Home;
 
 const NAME: &str = "very_many_runs_leave_nothing_and_take_no_more";
@@ -172,7 +172,7 @@ fn limits(text: &str) -> Limits {
 fn request(home: &Home, command: &[&str]) -> RunRequest {
     RunRequest {
         profile: find_profile(home, "data-analysis").unwrap(),
-        agent: "me".into(),
+        agent: AgentId::local(),
         inputs: Vec::new(),
         project: None,
         reveal: Vec::new(),

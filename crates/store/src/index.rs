@@ -49,6 +49,17 @@ pub struct ArtifactRow {
     pub sha256: String,
 }
 
+/// How an agent used a profile.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct UsageRow {
+    /// The profile.
+    pub profile: String,
+    /// How many runs there were.
+    pub runs: u64,
+    /// When the last one was requested.
+    pub last_run_at: String,
+}
+
 /// The index of a home.
 #[derive(Debug)]
 pub struct Index {
@@ -163,6 +174,20 @@ impl Index {
     pub fn artifacts(&mut self, run: Option<&str>) -> Result<Vec<ArtifactRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM artifacts WHERE ?1 IS NULL OR run = ?1 ORDER BY run DESC, path LIMIT 10000").bind(run);
         self.all(query).map(|rows| rows.iter().map(artifact_row).collect())
+    }
+
+    /// What an agent used, by profile. A run that was refused used nothing.
+    pub fn usage(&mut self, agent: &str) -> Result<Vec<UsageRow>, StoreError> {
+        let query = sqlx::query(
+            "SELECT profile, COUNT(*) AS runs, MAX(started_at) AS last_run_at FROM runs WHERE agent = ? AND end_kind <> 'refused' GROUP BY profile",
+        );
+        let rows = self.all(query.bind(agent))?;
+        let row = |r: SqliteRow| UsageRow {
+            profile: r.get("profile"),
+            runs: u64::try_from(r.get::<i64, _>("runs")).unwrap_or(0),
+            last_run_at: r.get("last_run_at"),
+        };
+        Ok(rows.into_iter().map(row).collect())
     }
 }
 

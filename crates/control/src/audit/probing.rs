@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use base64::Engine;
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::{OsText, PROBE_NAME, facts};
-use ringfence_policy::{Capabilities, Glob, Inputs, Limits, Project};
+use ringfence_policy::{AgentId, Capabilities, Glob, Inputs, Limits, Project};
 
 use super::attempts;
 use super::bait::Bait;
@@ -18,8 +18,6 @@ use crate::report::RunReport;
 use crate::request::{Attachments, InputRequest, OutputTo, Progress, RunRequest};
 use crate::run::{Explained, Runner};
 
-/// The agent that the runs belong to.
-const AGENT: &str = "me";
 /// The patch of a project's changes, as it is asked for.
 const PATCH: &str = "changes.patch";
 
@@ -127,7 +125,7 @@ impl<'a> Probing<'a> {
         let words = std::iter::once(PROBE_NAME.to_owned()).chain(attempts);
         RunRequest {
             profile: self.request.profile.clone(),
-            agent: AGENT.into(),
+            agent: AgentId::local(),
             inputs: Vec::new(),
             project: None,
             reveal: Vec::new(),

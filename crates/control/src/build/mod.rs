@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ringfence_evidence::RunEnd;
 use ringfence_image::{Caps, Facts, ImageError, Images, Over};
 use ringfence_isolation::OsText;
-use ringfence_policy::{ImageName, ImageTag, Limits, Profile, Storage};
+use ringfence_policy::{AgentId, ImageName, ImageTag, Limits, Profile, Storage};
 
 use crate::error::RunError;
 use crate::images::{self, NoImage};
@@ -229,7 +229,7 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
     let programs = recipe.programs().map(|(name, place)| OsText::from(format!("{name}={place}").as_str()));
     Ok(RunRequest {
         profile: ProfileText { profile, text },
-        agent: "me".into(),
+        agent: AgentId::local(),
         inputs,
         project: None,
         reveal: Vec::new(),

@@ -6,14 +6,13 @@ use std::path::Path;
 
 use ringfence_evidence::{Digest, ResourceDescriptor, RunEnd, Statement, Subject, TEST_RESULT_TYPE, TestResult};
 use ringfence_isolation::OsText;
-use ringfence_policy::{Limits, Target};
+use ringfence_policy::{AgentId, Limits, Target};
 use serde::Serialize;
 
 use super::document::Content;
 use super::error::PromotionError;
 use crate::inside::Inside;
 use crate::profiles::find_profile;
-use crate::registry::LOCAL;
 use crate::report::RunReport;
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
 use crate::run::Runner;
@@ -49,7 +48,7 @@ pub(super) fn run(
         progress.warn(&format!("check: {}", name(command)));
         let request = RunRequest {
             profile: profile.clone(),
-            agent: LOCAL.to_owned(),
+            agent: AgentId::local(),
             inputs: Vec::new(),
             project: Some(folder.to_owned()),
             reveal: Vec::new(),

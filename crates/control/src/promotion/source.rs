@@ -85,8 +85,11 @@ impl Provenance {
             profile: String::new(),
             command: Vec::new(),
         };
-        if let Some(Event::RunRequested { agent, owner, profile, commands, .. }) = verified.lines.first().map(|line| &line.event) {
+        if let Some(Event::RunRequested { agent, agent_version, owner, profile, commands, .. }) =
+            verified.lines.first().map(|line| &line.event)
+        {
             (what.agent, what.owner, what.profile) = (agent.clone(), owner.clone(), profile.clone());
+            what.agent_version = *agent_version;
             what.command = commands.first().cloned().unwrap_or_default();
         }
         what

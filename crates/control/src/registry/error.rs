@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
-use ringfence_policy::{PersonName, PlainNameError};
+use ringfence_evidence::Digest;
+use ringfence_policy::{AgentId, Date, DateError, PersonName, PlainNameError, ProfileError, ProfileName};
 use ringfence_store::StoreError;
 
+use super::agent::RevisionState;
+use super::lifecycle::{AgentState, WrongTransition};
 use super::person::{Identity, IdentityError};
+use crate::error::RunError;
 
 /// Why something of the registry cannot be had, changed or run.
 #[derive(Debug, thiserror::Error)]
@@ -58,29 +62,106 @@ pub enum RegistryError {
         /// Whose it is.
         whose: Option<PersonName>,
     },
-    /// Nobody of that name.
+    /// An agent's form that is none.
+    #[error(transparent)]
+    Form(#[from] ProfileError),
+    /// The clock says no date.
+    #[error(transparent)]
+    Date(#[from] DateError),
+    /// No agent of that name.
     #[error("agent `{0}` is not registered")]
-    Unknown(String),
-    /// Its record could not be read or made.
-    #[error("the record of agent `{id}` at `{path}`: {source}")]
-    File {
+    Unknown(AgentId),
+    /// Something that the local agent cannot be.
+    #[error("the local agent `me` is made by ringfence and stays as it is")]
+    Local,
+    /// An action that does not fit the agent's state.
+    #[error("agent `{id}` {wrong}")]
+    Transition {
         /// The agent.
-        id: String,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
+        id: AgentId,
+        /// What does not fit.
+        wrong: WrongTransition,
     },
-    /// Its record says something else.
-    #[error("the record of agent `{id}` at `{path}`: {cause}")]
-    Record {
+    /// Nothing to submit.
+    #[error("agent `{0}` has no draft")]
+    NoDraft(AgentId),
+    /// No such version.
+    #[error("agent `{id}` has no version {version}")]
+    NoVersion {
         /// The agent.
-        id: String,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        cause: String,
+        id: AgentId,
+        /// What was asked for.
+        version: Digest,
+    },
+    /// A version that waits for nobody.
+    #[error("version {version} of agent `{id}` is {state} and does not wait for a decision")]
+    NotPending {
+        /// The agent.
+        id: AgentId,
+        /// The version.
+        version: Digest,
+        /// Where it is.
+        state: RevisionState,
+    },
+    /// A date for review that is no promise.
+    #[error("agent `{id}` would be reviewed by {review_by}, which is not in the future")]
+    ReviewNotAhead {
+        /// The agent.
+        id: AgentId,
+        /// The date.
+        review_by: Date,
+    },
+    /// A profile that it names cannot be had.
+    #[error("agent `{id}` names a profile that cannot be used: {source}")]
+    UnusableProfile {
+        /// The agent.
+        id: AgentId,
+        /// Why.
+        source: Box<RunError>,
+    },
+    /// Nobody answers for it.
+    #[error("agent `{id}` has no active owner: person `{owner}` is not registered or is retired")]
+    NoActiveOwner {
+        /// The agent.
+        id: AgentId,
+        /// Who should.
+        owner: PersonName,
+    },
+    /// It may not run at all.
+    #[error("agent `{id}` is {state} and may not run")]
+    NotActive {
+        /// The agent.
+        id: AgentId,
+        /// Where it is.
+        state: AgentState,
+    },
+    /// It may not run any more without being looked at.
+    #[error("agent `{id}` was to be reviewed by {review_by} and may not run until it was")]
+    PastReview {
+        /// The agent.
+        id: AgentId,
+        /// The date.
+        review_by: Date,
+    },
+    /// It may not run this.
+    #[error("agent `{id}` may not run profile `{profile}`; it may run {listed}")]
+    ForeignProfile {
+        /// The agent.
+        id: AgentId,
+        /// The profile.
+        profile: ProfileName,
+        /// What it may run.
+        listed: String,
+    },
+    /// The profile is another one than was approved.
+    #[error("profile `{profile}` changed since version {version} of agent `{id}` was approved")]
+    ProfileChanged {
+        /// The agent.
+        id: AgentId,
+        /// The profile.
+        profile: ProfileName,
+        /// The version.
+        version: Digest,
     },
 }
 
@@ -107,9 +188,37 @@ impl RegistryError {
             Self::ForeignKey { person, .. } => {
                 format!("name the key file that `ringfence person add {person}` made; each person signs with their own")
             }
-            Self::Unknown(_) => "this version knows the local agent `me`; leave --agent out".into(),
-            Self::File { source, path, .. } => ringfence_store::hint_for(source, path),
-            Self::Record { path, .. } => format!("correct or remove `{}`", path.display()),
+            Self::Form(error) => error.fix.clone(),
+            Self::Date(_) => "set the clock of this host".into(),
+            Self::Unknown(_) => "see `ringfence agent ls`; leave --agent out to run as the local agent `me`".into(),
+            Self::Local => "register an agent of its own name, with a profile and a bound: ringfence agent add FILE".into(),
+            Self::Transition { wrong, .. } => wrong.hint(),
+            Self::NoDraft(id) => format!("make one: ringfence agent add FILE, whose id is `{id}`"),
+            Self::NoVersion { id, .. } | Self::NotPending { id, .. } => format!("see `ringfence agent show {id}` for its versions"),
+            Self::ReviewNotAhead { .. } => "write a later `review-by`, and add the file again".into(),
+            Self::UnusableProfile { source, .. } => source.hint(),
+            Self::NoActiveOwner { id, .. } => {
+                format!(
+                    "see `ringfence person ls`; name an active person as `owner`, and submit it: ringfence agent add FILE, then ringfence agent submit {id}"
+                )
+            }
+            Self::NotActive { id, state } => match state {
+                AgentState::Draft => format!("submit it for approval: ringfence agent submit {id}"),
+                AgentState::Pending => format!("it waits for approval: see `ringfence agent show {id}`"),
+                AgentState::Suspended => {
+                    format!("see why: ringfence agent show {id}; `ringfence agent resume {id}` lets it wait for approval anew")
+                }
+                AgentState::Active | AgentState::Retired => "register an agent under another name".into(),
+            },
+            Self::PastReview { id, .. } => {
+                format!("write a later `review-by`, and submit it again: ringfence agent add FILE, then ringfence agent submit {id}")
+            }
+            Self::ForeignProfile { id, .. } => {
+                format!("choose one of these with --profile, or add it to `profiles` and submit it: ringfence agent submit {id}")
+            }
+            Self::ProfileChanged { id, .. } => {
+                format!("submit it again: ringfence agent add FILE, then ringfence agent submit {id}; or put the profile back as it was")
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use ringfence_policy::{GroupName, PersonName};
 use ringfence_store::{Documents, Home, RegistryLock, make_private_key, now, read_private_key};
 
 use super::error::RegistryError;
+use super::local::local_owner;
 use super::login::Login;
 use super::person::{Identity, Person, PersonState};
 
@@ -130,8 +131,8 @@ impl Persons {
     pub fn retire(&self, name: &PersonName) -> Result<Person, RegistryError> {
         let lock = RegistryLock::take(&self.home)?;
         let person = self.find(name)?;
-        let own = self.called(&Login::current()?)?;
-        if own.is_some_and(|own| own.name == person.name) {
+        let own = self.called(&Login::current()?)?.map(|own| own.name);
+        if own.as_ref() == Some(name) || local_owner(&self.home)?.as_ref() == Some(name) {
             return Err(RegistryError::AnswersForLocal(person.name));
         }
         match person.is_active() {

@@ -20,6 +20,7 @@ fn sealed() -> (Vec<u8>, Vec<u8>) {
             run: "01kbdz9xk3v8p5r0q2n7m4t6w1".into(),
             version: "0.1.0".into(),
             agent: "me".into(),
+            agent_version: None,
             owner: "o\"w\nner".into(),
             profile: "p".into(),
             profile_digest: Digest::zero(),

@@ -1,5 +1,6 @@
 //! The command line: one file a command. This one matches and calls.
 
+mod agent;
 mod approval;
 mod artifact;
 mod audit;
@@ -65,6 +66,8 @@ enum Command {
     Approval(approval::ApprovalArguments),
     /// Store, list or forget credentials that are put in outside the sandbox
     Credential(credential::CredentialArguments),
+    /// Register agents, and decide what becomes of them: each has an owner, a bound and a life
+    Agent(agent::AgentArguments),
     /// Register, list, group or retire persons: who answers for agents and approves
     Person(person::PersonArguments),
     /// Import, build, list or remove images: what runs see as `/`, beside the host's own
@@ -128,6 +131,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Promotion(arguments) => promotion::run(&context, &arguments),
         Command::Approval(arguments) => approval::run(&context, &arguments),
         Command::Credential(arguments) => credential::run(&context, &arguments),
+        Command::Agent(arguments) => agent::run(&context, &arguments),
         Command::Person(arguments) => person::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use ringfence_control::{Audit, RunReport};
-use ringfence_policy::{RawBound, RawSettings};
+use ringfence_policy::{RawAgent, RawBound, RawSettings};
 
 use super::out::{self, Failure};
 
@@ -10,6 +10,8 @@ use super::out::{self, Failure};
 pub(crate) enum Format {
     /// A profile (TOML)
     Profile,
+    /// An agent (TOML)
+    Agent,
     /// `ringfence.toml`
     Settings,
     /// What `run --json` prints
@@ -29,6 +31,7 @@ pub(crate) struct SchemaArguments {
 pub(crate) fn run(arguments: &SchemaArguments) -> Result<u8, Failure> {
     let schema = match arguments.format {
         Format::Profile => schemars::schema_for!(RawBound),
+        Format::Agent => schemars::schema_for!(RawAgent),
         Format::Settings => schemars::schema_for!(RawSettings),
         Format::Report => schemars::schema_for!(RunReport),
         Format::Audit => schemars::schema_for!(Audit),

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
 
 mod absent;
+mod agents;
 mod audit;
 mod bad_input;
 mod cases;

@@ -36,7 +36,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
     }
     Ok(RunRequest {
         profile,
-        agent: arguments.agent.clone(),
+        agent: arguments.agent.parse().map_err(|e| bad("--agent", &e, "see `ringfence agent ls`"))?,
         inputs: arguments.input.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
         project: arguments.project.clone(),
         reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
