@@ -102,6 +102,11 @@ impl Home {
         self.root.join("work")
     }
 
+    /// What is shown of approvals that belong to no promotion.
+    pub fn approvals(&self) -> PathBuf {
+        self.root.join("approvals")
+    }
+
     /// Evidence of promotions.
     pub fn promotions(&self) -> PathBuf {
         self.root.join("promotions")

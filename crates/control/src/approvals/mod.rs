@@ -3,6 +3,7 @@
 //! A decision is bound to one request by its digest, and the request to what was asked, tested and shown. It is used once, in the transaction that
 //! records that the thing it is for has started.
 
+mod agents;
 mod counting;
 mod decision;
 mod error;
@@ -80,7 +81,7 @@ impl Approvals {
     fn preview(&self, request: &ApprovalRequest) -> PathBuf {
         let folder = match &request.matter {
             Matter::Promotion { .. } => self.home.promotions().join(&request.subject),
-            Matter::Agent { .. } => self.home.promotions().join(&request.approval),
+            Matter::Agent { .. } => self.home.approvals().join(&request.approval),
         };
         folder.join(PREVIEW)
     }

@@ -62,7 +62,10 @@ impl Past {
         };
         Ok(RunRequest {
             profile,
-            agent: self.agent.clone(),
+            agent: self
+                .agent
+                .parse()
+                .map_err(|_| self.missing(format!("agent `{}`", self.agent), "its name is none that an agent can have now"))?,
             inputs: given.inputs.clone(),
             project: given.project.clone(),
             reveal: self.ask.reveal.clone(),

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ringfence_control::{Added, AgentState, Agents, ProfileUsage, RegisteredAgent, RegistryError, Revision, RevisionState, read_text};
+use ringfence_control::{
+    Added, AgentState, Agents, ApprovalError, Approvals, ProfileUsage, RegisteredAgent, RegistryError, Revision, RevisionState, read_text,
+};
 use ringfence_policy::{AgentId, AgentRecord};
 use serde::Serialize;
 
@@ -66,14 +68,20 @@ enum AgentCommand {
 }
 
 pub(crate) fn run(context: &Context, arguments: &AgentArguments) -> Result<u8, Failure> {
-    let agents = Agents::of(&context.home()?);
+    let home = context.home()?;
+    let (agents, mut approvals) = (Agents::of(&home), Approvals::open(&home).map_err(refused)?);
+    approvals.settle_agents().map_err(refused)?;
     match &arguments.command {
         AgentCommand::Add { file } => add(&agents, file)?,
-        AgentCommand::Submit { id } => stands(agents.submit(&agent_id(id)?))?,
+        AgentCommand::Submit { id } => submit(context, &agents, &mut approvals, &agent_id(id)?)?,
         AgentCommand::Ls { json } => list(&agents, *json)?,
         AgentCommand::Show { id, json } => show(&agents, &agent_id(id)?, *json)?,
         AgentCommand::Suspend { id, reason } => stands(agents.suspend(&agent_id(id)?, reason.clone()))?,
-        AgentCommand::Resume { id } => stands(agents.resume(&agent_id(id)?))?,
+        AgentCommand::Resume { id } => {
+            let id = agent_id(id)?;
+            stands(agents.resume(&id))?;
+            ask(context, &mut approvals, &id)?;
+        }
         AgentCommand::Retire { id } => stands(agents.retire(&agent_id(id)?))?,
     }
     Ok(0)
@@ -81,6 +89,28 @@ pub(crate) fn run(context: &Context, arguments: &AgentArguments) -> Result<u8, F
 
 fn agent_id(text: &str) -> Result<AgentId, Failure> {
     parsed(text, "such as `report-writer`; see `ringfence agent ls`")
+}
+
+/// Lets the draft wait, and asks. What waits already is asked about again, if nobody is asked any more.
+fn submit(context: &Context, agents: &Agents, approvals: &mut Approvals, id: &AgentId) -> Result<(), Failure> {
+    let is_waiting = agents.pending(id).map_err(failed)?.is_some();
+    let has_draft = agents.find(id).map_err(failed)?.revision(RevisionState::Draft).is_some();
+    stands(if is_waiting && !has_draft { agents.find(id) } else { agents.submit(id) })?;
+    ask(context, approvals, id)
+}
+
+/// Asks persons about what waits.
+fn ask(context: &Context, approvals: &mut Approvals, id: &AgentId) -> Result<(), Failure> {
+    let settings = context.settings(&context.home()?)?;
+    let Some(approval) = approvals.ask_about(id, &settings).map_err(refused)? else { return Ok(()) };
+    out::print(&format!(
+        "  needs {}\n  see it:  ringfence approval show {approval}\n  decide:  ringfence approval approve {approval}\n",
+        settings.agents
+    ))
+}
+
+fn refused(error: ApprovalError) -> Failure {
+    Failure::hinted(&error, error.hint())
 }
 
 fn failed(error: RegistryError) -> Failure {

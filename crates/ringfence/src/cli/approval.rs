@@ -5,7 +5,7 @@ mod standing;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use ringfence_control::{ApprovalError, ApprovalReport, Approvals, Matter, Person, Persons, moment_in_words};
+use ringfence_control::{Agents, ApprovalError, ApprovalReport, Approvals, Matter, Person, Persons, moment_in_words};
 use ringfence_evidence::SigningKey;
 use ringfence_store::{Home, Verdict};
 
@@ -104,6 +104,7 @@ impl Who {
 pub(crate) fn run(context: &Context, arguments: &ApprovalArguments) -> Result<u8, Failure> {
     let home = context.home()?;
     let mut approvals = Approvals::open(&home).map_err(|e| failure(&e))?;
+    approvals.settle_agents().map_err(|e| failure(&e))?;
     match &arguments.command {
         ApprovalCommand::Ls { standing: true, json, .. } => standing::list(&mut approvals, *json)?,
         ApprovalCommand::Ls { all, json, .. } => list(&mut approvals, *all, *json)?,
@@ -174,6 +175,12 @@ fn decide(context: &Context, home: &Home, approvals: &mut Approvals, arguments: 
             // A no that ended the promotion is what was asked for.
             Ok(if verdict == Verdict::Deny { 0 } else { status })
         }
-        Matter::Promotion { .. } | Matter::Agent { .. } => Ok(0),
+        Matter::Agent { agent, .. } => {
+            approvals.settle_agents().map_err(|e| failure(&e))?;
+            let id = out::parsed(&agent, "")?;
+            let state = Agents::of(home).find(&id).map_err(|e| Failure::hinted(&e, e.hint()))?.state;
+            out::print(&format!("agent `{id}` is {state}\n")).map(|()| 0)
+        }
+        Matter::Promotion { .. } => Ok(0),
     }
 }
