@@ -4,7 +4,7 @@ use std::fs;
 
 use ringfence_evidence::{EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, verify};
 use ringfence_isolation::OsText;
-use ringfence_policy::Ask;
+use ringfence_policy::{AgentId, Ask, PlainNameError};
 use ringfence_store::RunId;
 
 use super::observed::{self, Facts, Surroundings};
@@ -17,7 +17,7 @@ use crate::run::Runner;
 #[derive(Debug)]
 pub(super) struct Past {
     run: String,
-    agent: String,
+    agent: AgentId,
     profile: String,
     ask: Ask,
     command: Vec<String>,
@@ -42,7 +42,7 @@ impl Past {
         let has_stdin = verified.lines.iter().any(|line| matches!(line.event, Event::CommandStarting { has_stdin: true, .. }));
         Ok(Self {
             run: run.to_string(),
-            agent: agent.clone(),
+            agent: agent.parse().map_err(|e: PlainNameError| broken(e.to_string()))?,
             profile: profile.clone(),
             ask: ask.as_ref().clone(),
             command: commands.first().cloned().unwrap_or_default(),

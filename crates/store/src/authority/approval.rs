@@ -218,10 +218,10 @@ impl Authority {
                 (false, false) => return Ok(Decided::Over(row)),
                 (true, false) => {}
             }
-            if let Some(standing) = &decision.standing {
-                if !step.use_standing(standing).await? {
-                    return Ok(Decided::NoStanding(row));
-                }
+            if let Some(standing) = &decision.standing
+                && !step.use_standing(standing).await?
+            {
+                return Ok(Decided::NoStanding(row));
             }
             step.insert_decision(id, decision).await?;
             step.draw(id, decision, counts).await.map(Decided::Recorded)
