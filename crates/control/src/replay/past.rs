@@ -62,10 +62,7 @@ impl Past {
         };
         Ok(RunRequest {
             profile,
-            agent: self
-                .agent
-                .parse()
-                .map_err(|_| self.missing(format!("agent `{}`", self.agent), "its name is none that an agent can have now"))?,
+            agent: self.agent.clone(),
             inputs: given.inputs.clone(),
             project: given.project.clone(),
             reveal: self.ask.reveal.clone(),
