@@ -13,7 +13,7 @@ use super::checks::descriptor;
 use super::document::{Asked, Content, Prepared};
 use super::folder::Folder;
 use super::{ASKED, RECEIPT};
-use crate::approvals::{ApprovalRequest, open_decision, open_standing};
+use crate::approvals::{ApprovalRequest, PREVIEW, open_decision, open_standing};
 use crate::promotion::error::PromotionError;
 use crate::registry::Persons;
 use crate::run::Runner;
@@ -116,17 +116,23 @@ fn keep_decisions(runner: &Runner, folder: &Folder, approvals: &[ApprovalRow]) -
     let mut records = Vec::new();
     for approval in approvals {
         folder.keep(&format!("approval-{}.json", approval.id), approval.request.as_bytes())?;
+        let request: Option<ApprovalRequest> = serde_json::from_str(&approval.request).ok();
+        let preview = request.map_or_else(Digest::zero, |request| request.preview);
         for made in &approval.decisions {
+            let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
+            // What nobody signed is no decision, whoever wrote it into the store.
+            let Some(key) = key.filter(|key| says(&made.envelope, key, &Digest::of(approval.request.as_bytes()), &preview).is_ok()) else {
+                continue;
+            };
             let file = format!("decision-{}-{}-{}.dsse.json", approval.id, made.person, made.verdict);
             folder.keep(&file, made.envelope.as_bytes())?;
-            let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
             records.push(DecisionRecord {
                 approval: approval.id.clone(),
                 state: approval.state.word().to_owned(),
                 person: made.person.clone(),
                 verdict: made.verdict.word().to_owned(),
                 file,
-                key: key.and_then(|key| key.to_pem().ok()).unwrap_or_default(),
+                key: key.to_pem().unwrap_or_default(),
             });
         }
     }
@@ -170,13 +176,14 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
     for name in requests {
         let bytes = read(name)?;
         let request: ApprovalRequest = document(&bytes, name)?;
+        if receipt.evidence.get(PREVIEW) != Some(&request.preview) {
+            return Err(format!("{PREVIEW}: is not what was shown to those who decided"));
+        }
         let mut agreed: BTreeMap<String, &str> = BTreeMap::new();
         for made in receipt.decisions.iter().filter(|made| made.approval == request.approval) {
             let key = PublicKey::from_pem(&made.key).map_err(|e| format!("{}: {e}", made.file))?;
             let envelope = String::from_utf8(read(&made.file)?).map_err(|_| format!("{}: is not text", made.file))?;
-            let said = open_decision(&envelope, &key, &Digest::of(&bytes), &request.preview)
-                .map(|decision| (decision.person, decision.verdict))
-                .or_else(|cause| open_standing(&envelope, &key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause));
+            let said = says(&envelope, &key, &Digest::of(&bytes), &request.preview);
             let (person, verdict) = said.map_err(|cause| format!("{}: {cause}", made.file))?;
             if (person.as_str(), verdict.as_str()) != (made.person.as_str(), made.verdict.as_str()) {
                 return Err(format!("{}: says something else than the receipt", made.file));
@@ -190,6 +197,12 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
         }
     }
     Ok(())
+}
+
+/// Who says what in an envelope that `key` signed.
+fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
+    let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
+    decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
 }
 
 /// Reads what is on record of a promotion.
