@@ -1,4 +1,5 @@
 //! From artifact to consequence: real repositories, real folders, real keys.
 
 mod branch;
+mod example;
 mod rig;
