@@ -36,8 +36,7 @@ kind = "directory"
 folder = "$PWD/reports"
 TOML
 "$ringfence" matrix --profile code-change --profile data-analysis --format md | grep -E '^\| (promotion|deploy)'
-me=$(id -un 2>/dev/null || echo "uid-$(id -u)")
-"$ringfence" person add "$(tr '[:upper:]' '[:lower:]' <<< "$me")"
+"$ringfence" person add
 
 say 'The agent writes the fix in a sandbox; the project itself is never written'
 run=$("$ringfence" run --json --profile code-change --project app --input "$here/fix.py" --export changes.patch \
