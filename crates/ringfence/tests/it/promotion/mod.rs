@@ -3,3 +3,4 @@
 mod branch;
 mod example;
 mod rig;
+mod targets;
