@@ -53,7 +53,7 @@ impl<'a> Line<'a> {
         self.folder.keep(ASKED, self.row.request.as_bytes())?;
         let examined = match self.look_into(attachments) {
             Ok(examined) => examined,
-            Err(PromotionError::Unfit(unfit)) => return self.end(authority, PromotionState::Refused, &unfit.to_string()),
+            Err(PromotionError::Unfit(unfit)) => return self.end(authority, PromotionState::Refused, &unfit.in_full()),
             Err(PromotionError::NotUndone { cause, .. }) => return self.end(authority, PromotionState::Refused, &cause),
             Err(error) => return Err(error),
         };
@@ -247,7 +247,7 @@ impl<'a> Line<'a> {
         let destination = Destination::open(&self.asked, work, &self.runner.surroundings.environment)?;
         let base = destination.look(&self.asked.target)?;
         let edits = match self.edits(&destination, &base) {
-            Err(PromotionError::Unfit(unfit)) => return Ok(Ready::Stale(stale(&unfit.to_string()))),
+            Err(PromotionError::Unfit(unfit)) => return Ok(Ready::Stale(stale(&unfit.in_full()))),
             Err(PromotionError::NotUndone { cause, .. }) => return Ok(Ready::Stale(stale(&cause))),
             edits => edits?,
         };

@@ -2,5 +2,6 @@
 
 mod branch;
 mod example;
+mod patches;
 mod rig;
 mod targets;
