@@ -298,7 +298,10 @@ impl<'a> Line<'a> {
                     ready.destination.make_ready(&ready.edits)?;
                     self.carry_out(authority, &ready)
                 }
-                Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
+                Ready::Stale(cause) => {
+                    destination.clear()?;
+                    self.end(authority, PromotionState::Stale, &cause)
+                }
             },
         }
     }

@@ -160,10 +160,13 @@ impl Runner {
         }
     }
 
-    /// Promotions whose process is gone in the middle of being applied are brought to their end. One whose target cannot be asked is left for later.
+    /// Promotions whose process is gone in the middle of being applied are brought to their end, and those that expired get their receipt. One whose target cannot be asked is left for later.
     pub fn settle_promotions(&self) -> Result<(), PromotionError> {
         let mut authority = Authority::open(&self.home)?;
-        for row in authority.under_way()?.into_iter().filter(|row| row.state == PromotionState::Applying) {
+        const MOST: u32 = 1000;
+        let has_no_receipt = |row: &PromotionRow| row.state.is_end() && !self.home.promotions().join(&row.id).join(RECEIPT).exists();
+        let is_left = |row: &PromotionRow| row.state == PromotionState::Applying || has_no_receipt(row);
+        for row in authority.promotions(MOST)?.into_iter().filter(is_left) {
             // Whoever has the turn is at it.
             if Folder::try_turn(&self.home, &row.id)?.is_some() {
                 drop(self.go_on(&mut authority, &row.id, None));

@@ -209,7 +209,10 @@ impl Authority {
                 return Ok(Decided::Other(row));
             }
             let is_open = match decision.verdict {
-                Verdict::Approve => row.state == ApprovalState::Pending,
+                // Somebody whose yes made it enough may have lost the right since.
+                Verdict::Approve => {
+                    row.state == ApprovalState::Pending || (row.state == ApprovalState::Approved && !row.has_quorum(counts))
+                }
                 Verdict::Deny => matches!(row.state, ApprovalState::Pending | ApprovalState::Approved),
             };
             let said = row.decisions.iter().any(|made| made.person == decision.person && made.verdict == decision.verdict);

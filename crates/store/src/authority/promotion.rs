@@ -156,14 +156,6 @@ impl Authority {
         })
     }
 
-    /// The promotions that are not over.
-    pub fn under_way(&mut self) -> Result<Vec<PromotionRow>, StoreError> {
-        self.step(async |step| {
-            let query = sqlx::query("SELECT * FROM promotions WHERE state IN ('checking', 'waiting', 'applying') ORDER BY id");
-            query.fetch_all(&mut *step.transaction).await?.iter().map(PromotionRow::read).collect()
-        })
-    }
-
     /// The promotion that took this one back, if one did.
     pub fn undone_by(&mut self, id: &str) -> Result<Option<String>, StoreError> {
         self.step(async |step| step.undone_by(id).await)

@@ -145,14 +145,21 @@ impl<'a> GitPlace<'a> {
         Ok((tree, commit))
     }
 
-    /// Pushes the commit onto exactly the base. What git says is for a person; whether it is there is asked with [`landed`](Self::landed).
+    /// Pushes the commit onto exactly the base. The answer is what the repository said where it refused; whether the commit is there is asked with
+    /// [`landed`](Self::landed). A repository that did not answer is an error: nothing is known then.
     pub(super) fn push(&self, base: &str, commit: &str) -> Result<Option<String>, PromotionError> {
         let reference = self.reference();
         let lease = format!("--force-with-lease={reference}:{base}");
         let refspec = format!("{commit}:{reference}");
-        let arguments = ["push", "--quiet", "--no-verify", "--recurse-submodules=no", &lease, "--", self.repository, &refspec];
+        let arguments = ["push", "--porcelain", "--no-verify", "--recurse-submodules=no", &lease, "--", self.repository, &refspec];
         let pushed = self.git.try_run(&arguments, b"", &[])?;
-        Ok((!pushed.status.success()).then(|| pushed.said()))
+        let told = String::from_utf8_lossy(&pushed.stdout);
+        let is_refused = told.lines().any(|line| line.starts_with('!'));
+        match (pushed.status.success(), is_refused || self.tip()? == commit) {
+            (true, _) => Ok(None),
+            (false, true) => Ok(Some(pushed.said())),
+            (false, false) => Err(PromotionError::Unreachable { repository: self.repository.to_owned(), cause: pushed.said() }),
+        }
     }
 
     /// Asks the repository whether a commit is in the branch.
