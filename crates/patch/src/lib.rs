@@ -13,6 +13,7 @@ mod binary;
 mod hunks;
 mod ids;
 mod limits;
+mod line_diff;
 mod mode;
 mod names;
 mod parse;
