@@ -34,7 +34,7 @@ fn the_whole_is_flags_files_and_lines() {
         .collect();
     assert_eq!(
         short,
-        "4 files, 1 lines added, 3 lines removed
+        "4 files, 1 line added, 3 lines removed
 ! Makefile starts programs
 ! bin/x becomes executable
 ! bin/x changes its mode alone

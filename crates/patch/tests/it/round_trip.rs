@@ -130,11 +130,9 @@ proptest! {
         text.truncate(text.len() - cut % text.len() / 4);
         let place = place % text.len();
         text[place] = byte;
-        if let Ok(patch) = parse(&text) {
-            if let Ok(edits) = patch.apply(&base) {
-                base.edited(&edits);
-                render(&edits);
-            }
+        if let Some(edits) = parse(&text).ok().and_then(|patch| patch.apply(&base).ok()) {
+            base.edited(&edits);
+            render(&edits);
         }
     }
 }
