@@ -20,6 +20,7 @@ use super::source::Source;
 use super::{ASKED, End, PREPARED, PROVENANCE, RECEIPT, TEST_RESULT, preview, receipt, undo};
 use crate::approvals::{ApprovalRequest, Approvals, Electorate, Matter, PREVIEW};
 use crate::moment;
+use crate::registry;
 use crate::request::Attachments;
 use crate::run::Runner;
 
@@ -223,6 +224,9 @@ impl<'a> Line<'a> {
         if !is_agreed {
             return Ok(false);
         }
+        if let Some(cause) = self.is_out_of_date()? {
+            return self.end(authority, PromotionState::Stale, &cause);
+        }
         match self.ready()? {
             Ready::Yes(ready) => {
                 ready.destination.make_ready(&ready.edits)?;
@@ -238,6 +242,22 @@ impl<'a> Line<'a> {
             }
             Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
         }
+    }
+
+    /// Whether the operator has changed the rules since persons were asked. An agent that may not run now holds its promotions up, but for one that is
+    /// taken back.
+    fn is_out_of_date(&self) -> Result<Option<String>, PromotionError> {
+        let (settings, asked) = (&self.runner.settings, &self.asked);
+        if settings.targets.get(&asked.target.name) != Some(&asked.target) {
+            return Ok(Some(format!("the settings of target `{}` are not what they were when persons were asked", asked.target.name)));
+        }
+        if asked.undoes.is_none() {
+            registry::active_now(&self.runner.home, &asked.what.agent)?;
+            if !settings.ceiling.promotions.allows(&asked.what.kind) {
+                return Ok(Some(format!("the ceiling lets nothing of kind `{}` be promoted any more", asked.what.kind)));
+            }
+        }
+        Ok(None)
     }
 
     /// Makes the change once more, from the artifact as it is kept and the target as it is, and compares it with what was tested.

@@ -4,4 +4,5 @@ mod branch;
 mod example;
 mod patches;
 mod rig;
+mod rules;
 mod targets;
