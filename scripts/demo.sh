@@ -48,6 +48,9 @@ before=$(wc -l < "$scratch/accepted")
 [ "$before" = 1 ] && [ "$(wc -l < "$scratch/accepted")" = 1 ] || { echo "demo: the listener was reached from inside" >&2; exit 1; }
 [ -z "$(ls -A "$scratch/outside")" ] || { echo "demo: the run wrote outside" >&2; exit 1; }
 
+say "From artifact to consequence: a fix is tested, approved and applied (examples/fix)"
+RINGFENCE=$ringfence examples/fix/run.sh "$scratch/fix"
+
 say "The evidence of both runs"
 for run in "$RINGFENCE_HOME"/runs/*; do "$ringfence" evidence verify "$(basename "$run")"; done
 cp -r "$(ls -d "$RINGFENCE_HOME"/runs/* | head -1)" "$scratch/copy"

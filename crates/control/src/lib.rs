@@ -4,6 +4,7 @@
 mod approvals;
 mod audit;
 mod build;
+mod checkpoint;
 mod doors;
 mod ending;
 mod error;
@@ -34,6 +35,7 @@ pub use approvals::{
 };
 pub use audit::{Answer, Audit, AuditError, AuditRequest, Item};
 pub use build::{BuildError, BuildRequest};
+pub use checkpoint::{CHECKPOINT_TYPE, Checkpoint, verify_checkpoint};
 pub use error::RunError;
 pub use images::{ImagesError, images, import_image, remove_image};
 #[doc(hidden)]

@@ -2,13 +2,10 @@
 
 use std::ops::Range;
 
-use imara_diff::{Algorithm, Diff, InternedInput, sources::byte_lines};
+use crate::line_diff::{Change, changes};
 
 /// Unchanged lines around a change.
 const CONTEXT: u32 = 3;
-
-/// Longer texts are compared by their equal beginning and end alone: comparing lines takes many times a text's size.
-pub(crate) const LONGEST_TEXT: usize = 4 << 20;
 
 /// What a line of a hunk says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +23,6 @@ impl Sign {
             Self::Added => b'+',
         }
     }
-}
-
-/// Lines removed and the lines added in their place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) before: Range<u32>,
-    pub(crate) after: Range<u32>,
 }
 
 /// A run of changes that are near enough to share their context.
@@ -85,25 +75,6 @@ pub(crate) fn hunks(before: &[u8], after: &[u8]) -> Vec<Hunk> {
     group(changes(before, after), old)
 }
 
-/// What differs, in order.
-pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Change> {
-    if before.len().max(after.len()) > LONGEST_TEXT {
-        return one_change(&lines(before), &lines(after));
-    }
-    let input = InternedInput::new(byte_lines(before), byte_lines(after));
-    let mut diff = Diff::compute(Algorithm::Histogram, &input);
-    diff.postprocess_no_heuristic(&input);
-    diff.hunks().map(|hunk| Change { before: hunk.before, after: hunk.after }).collect()
-}
-
-/// Everything between the equal beginning and the equal end.
-fn one_change(old: &[&[u8]], new: &[&[u8]]) -> Vec<Change> {
-    let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let end = old[start..].iter().rev().zip(new[start..].iter().rev()).take_while(|(old, new)| old == new).count();
-    let change = Change { before: start as u32..(old.len() - end) as u32, after: start as u32..(new.len() - end) as u32 };
-    if change.before.is_empty() && change.after.is_empty() { Vec::new() } else { vec![change] }
-}
-
 fn group(changes: Vec<Change>, old: u32) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
     for change in changes {
@@ -131,18 +102,5 @@ fn span(range: &Range<u32>) -> String {
         0 => format!("{},0", range.start),
         1 => format!("{}", range.start + 1),
         count => format!("{},{count}", range.start + 1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_too_long_to_compare_is_one_change() {
-        let (old, new) = (lines(b"a\nb\nc\nd\n"), lines(b"a\nx\nd\n"));
-        assert_eq!(one_change(&old, &new), [Change { before: 1..3, after: 1..2 }]);
-        assert_eq!(one_change(&old, &old), []);
-        assert_eq!(one_change(&lines(b"a\na\n"), &lines(b"a\na\na\n")), [Change { before: 2..2, after: 2..3 }]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Model-written code leaves its sandbox as a patch. Nobody runs `git apply` on it: this crate [reads](Patch::parse) git's format and refuses
 //! what is not plain in it, [applies](Patch::apply) it to the bytes of a base, and [shows](render) an approver what was found, made from the
-//! edits and never from the patch's own words. The [writer](write) of such patches is here too, beside its reader.
+//! edits and never from the patch's own words. The [writer](write()) of such patches is here too, beside its reader.
 //!
 //! It is pure: no files, no processes, no repository. Bytes come in through a [`Base`], and bytes go out as [`Edit`]s.
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod binary;
 mod hunks;
 mod ids;
 mod limits;
+mod line_diff;
 mod mode;
 mod names;
 mod parse;

@@ -39,18 +39,24 @@ pub enum NameFault {
 /// Whether a patch may name this path.
 pub(crate) fn check(path: &[u8]) -> Result<(), NameFault> {
     let parts = || path.split(|byte| *byte == b'/');
-    let faults = [
-        (NameFault::Empty, path.is_empty()),
-        (NameFault::Nul, path.contains(&0)),
-        (NameFault::Long, path.len() > LONGEST_PATH || parts().any(|part| part.len() > LONGEST_PART)),
-        (NameFault::Absolute, path.starts_with(b"/")),
-        (NameFault::EmptyPart, parts().any(<[u8]>::is_empty)),
-        // A backslash is a slash on Windows.
-        (NameFault::Dots, path.split(is_slash).any(|part| matches!(part, b"." | b".."))),
-        (NameFault::Git, path.split(is_slash).any(is_git)),
-        (NameFault::Steers, path.split(is_slash).any(steers_git)),
+    // A backslash is a slash on Windows.
+    let careful_parts = || path.split(is_slash).filter(|part| can_be_gits(part));
+    let rules: [(NameFault, &dyn Fn() -> bool); 8] = [
+        (NameFault::Empty, &|| path.is_empty()),
+        (NameFault::Nul, &|| path.contains(&0)),
+        (NameFault::Long, &|| path.len() > LONGEST_PATH || parts().any(|part| part.len() > LONGEST_PART)),
+        (NameFault::Absolute, &|| path.starts_with(b"/")),
+        (NameFault::EmptyPart, &|| parts().any(<[u8]>::is_empty)),
+        (NameFault::Dots, &|| path.split(is_slash).any(|part| matches!(part, b"." | b".."))),
+        (NameFault::Git, &|| careful_parts().any(is_git)),
+        (NameFault::Steers, &|| careful_parts().any(steers_git)),
     ];
-    faults.into_iter().find(|(_, is_so)| *is_so).map_or(Ok(()), |(fault, _)| Err(fault))
+    rules.into_iter().find(|(_, is_so)| is_so()).map_or(Ok(()), |(fault, _)| Err(fault))
+}
+
+/// Names of git's begin with a dot or with `g`, after characters that are not seen, which are not ASCII.
+fn can_be_gits(part: &[u8]) -> bool {
+    part.first().is_some_and(|first| matches!(first, b'.' | b'g' | b'G') || !first.is_ascii())
 }
 
 fn is_slash(byte: &u8) -> bool {

@@ -6,7 +6,7 @@ use crate::mode::Mode;
 
 /// A patch whose every line was understood.
 ///
-/// INVARIANT (plain): each path passes [`names::check`](crate::names::check), no two changes concern one path, no path is both a file and a
+/// INVARIANT (plain): each path passes `names::check`, no two changes concern one path, no path is both a file and a
 /// folder, and hunks stand in order and change something. Only [`Patch::parse`] builds one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Patch {

@@ -35,7 +35,8 @@ pub(crate) fn shown(text: &[u8]) -> String {
         out = out.chars().take(SHOWN).collect();
         out.push('…');
     }
-    out.replace('`', "'")
+    // In a sentence, a tab is not seen as what it is.
+    out.replace('\t', "<U+0009>").replace('`', "'")
 }
 
 /// True for what moves a cursor, turns the direction of writing, or takes no room: a reader does not see it, or sees something else because of it.
@@ -81,6 +82,6 @@ mod tests {
     fn a_message_shows_the_beginning() {
         assert_eq!(shown(&b"x".repeat(10_000)), format!("{}…", "x".repeat(80)));
         assert_eq!(shown("\u{202e}".repeat(10_000).as_bytes()).chars().count(), 81);
-        assert_eq!(shown(b"a`b"), "a'b");
+        assert_eq!(shown(b"a`b\tc"), "a'b<U+0009>c");
     }
 }

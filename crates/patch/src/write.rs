@@ -3,13 +3,16 @@
 use std::io;
 
 use crate::binary::literal;
-use crate::hunks::{LONGEST_TEXT, Sign, hunks, lines};
+use crate::hunks::{Sign, hunks, lines};
 use crate::ids::{SHORT_ID, blob_id};
 use crate::mode::{Kind, Side};
 use crate::quote::quoted;
 
 /// A NUL byte this early makes a file binary, as git decides.
 const PROBED: usize = 8000;
+
+/// A longer file is written as binary: nobody reads its lines.
+const LONGEST_TEXT: usize = 4 << 20;
 
 /// Writes the change of one path; another kind of thing in its place is a removal and an addition. Nothing is written where nothing changed.
 pub fn write(path: &[u8], old: Option<Side<'_>>, new: Option<Side<'_>>, out: &mut Vec<u8>) -> io::Result<()> {
@@ -42,8 +45,11 @@ fn write_change(path: &[u8], old: Option<Side<'_>>, new: Option<Side<'_>>, out: 
         out.extend(literal(before)?);
         return Ok(());
     }
-    let name = |side: Option<Side<'_>>, name: Vec<u8>| if side.is_some() { name } else { b"/dev/null".to_vec() };
-    out.extend([b"--- ".as_slice(), &name(old, a), tab_if_spaced(path), b"\n+++ ", &name(new, b), tab_if_spaced(path), b"\n"].concat());
+    let name = |side: Option<Side<'_>>, name| match side {
+        Some(_) => [name, tab_if_spaced(path)].concat(),
+        None => b"/dev/null".to_vec(),
+    };
+    out.extend([b"--- ".as_slice(), &name(old, &a), b"\n+++ ", &name(new, &b), b"\n"].concat());
     write_hunks(before, after, out);
     Ok(())
 }

@@ -187,12 +187,19 @@ impl Reader<'_> {
     fn repository(&self, text: &Text) -> Result<String, ProfileError> {
         let value = text.as_ref().as_str();
         let is_url = ["https://", "ssh://", "git://", "http://", "file:///"].iter().any(|scheme| value.starts_with(scheme));
-        match (value.starts_with('/') || is_url) && !value.contains(char::is_control) {
+        // A password would stand in what is shown and in every receipt.
+        let host = value.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
+        let has_password = host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':') || value.starts_with("http"));
+        match (value.starts_with('/') || is_url) && !value.contains(char::is_control) && !has_password {
             true => Ok(value.to_owned()),
             false => Err(self.located.at(
                 &text.span(),
-                &format!("`{}` is not where a repository can be", value.escape_debug()),
-                "write an absolute path, or a URL with https, ssh, git or file",
+                &if has_password {
+                    "this is not where a repository can be: it holds a password".to_owned()
+                } else {
+                    format!("`{}` is not where a repository can be", value.escape_debug())
+                },
+                "write an absolute path, or a URL with https, ssh, git or file, without a password",
             )),
         }
     }
@@ -331,6 +338,7 @@ mod tests {
             ("kind = \"git\"\nrepository = \"/x\"\n", "needs `repository` and `branch`"),
             ("kind = \"git\"\nrepository = \"ext::sh -c x\"\nbranch = \"main\"\n", "not where a repository can be"),
             ("kind = \"git\"\nrepository = \"-o/x\"\nbranch = \"main\"\n", "not where a repository can be"),
+            ("kind = \"git\"\nrepository = \"https://me:pw@example.com/x\"\nbranch = \"main\"\n", "not where a repository can be"),
             ("kind = \"git\"\nrepository = \"../x\"\nbranch = \"main\"\n", "not where a repository can be"),
             ("kind = \"git\"\nrepository = \"/x\"\nbranch = \"-f\"\n", "not the name of a branch"),
             ("kind = \"git\"\nrepository = \"/x\"\nbranch = \"a..b\"\n", "not the name of a branch"),

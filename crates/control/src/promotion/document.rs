@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use ringfence_evidence::Digest;
 use ringfence_policy::{ArtifactKind, Target};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An artifact, and whose it is.
@@ -62,7 +63,7 @@ pub struct Asked {
 }
 
 /// What a target holds, before or after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Content {
     /// A commit.
@@ -78,6 +79,7 @@ pub enum Content {
         name: String,
         /// Digest of its content; nothing where there is no file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Option<String>")]
         sha256: Option<Digest>,
     },
 }

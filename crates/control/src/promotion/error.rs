@@ -21,6 +21,17 @@ pub enum Unfit {
     Apply(ApplyError),
 }
 
+impl Unfit {
+    /// What does not fit, and what would mend it.
+    pub(super) fn in_full(&self) -> String {
+        let hint = match self {
+            Self::Patch(error) => error.hint(),
+            Self::Apply(error) => error.hint(),
+        };
+        hint.map_or_else(|| self.to_string(), |hint| format!("{self}; {hint}"))
+    }
+}
+
 /// Nothing was promoted by this call.
 #[derive(Debug, thiserror::Error)]
 pub enum PromotionError {

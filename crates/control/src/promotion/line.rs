@@ -20,6 +20,7 @@ use super::source::Source;
 use super::{ASKED, End, PREPARED, PROVENANCE, RECEIPT, TEST_RESULT, preview, receipt, undo};
 use crate::approvals::{ApprovalRequest, Approvals, Electorate, Matter, PREVIEW};
 use crate::moment;
+use crate::registry;
 use crate::request::Attachments;
 use crate::run::Runner;
 
@@ -53,7 +54,7 @@ impl<'a> Line<'a> {
         self.folder.keep(ASKED, self.row.request.as_bytes())?;
         let examined = match self.look_into(attachments) {
             Ok(examined) => examined,
-            Err(PromotionError::Unfit(unfit)) => return self.end(authority, PromotionState::Refused, &unfit.to_string()),
+            Err(PromotionError::Unfit(unfit)) => return self.end(authority, PromotionState::Refused, &unfit.in_full()),
             Err(PromotionError::NotUndone { cause, .. }) => return self.end(authority, PromotionState::Refused, &cause),
             Err(error) => return Err(error),
         };
@@ -258,6 +259,9 @@ impl<'a> Line<'a> {
         if !approvals.iter().all(|row| row.state == ApprovalState::Approved && row.has_quorum(&|row, made| electorate.counts(row, made))) {
             return Ok(false);
         }
+        if let Some(cause) = self.is_out_of_date()? {
+            return self.end(authority, PromotionState::Stale, &cause);
+        }
         match self.ready()? {
             Ready::Yes(ready) => {
                 ready.destination.make_ready(&ready.edits)?;
@@ -272,6 +276,22 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Whether the operator has changed the rules since persons were asked. An agent that may not run now holds its promotions up, but for one that is
+    /// taken back.
+    fn is_out_of_date(&self) -> Result<Option<String>, PromotionError> {
+        let (settings, asked) = (&self.runner.settings, &self.asked);
+        if settings.targets.get(&asked.target.name) != Some(&asked.target) {
+            return Ok(Some(format!("the settings of target `{}` are not what they were when persons were asked", asked.target.name)));
+        }
+        if asked.undoes.is_none() {
+            registry::active_now(&self.runner.home, &asked.what.agent)?;
+            if !settings.ceiling.promotions.allows(&asked.what.kind) {
+                return Ok(Some(format!("the ceiling lets nothing of kind `{}` be promoted any more", asked.what.kind)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Makes the change once more, from the artifact as it is kept and the target as it is, and compares it with what was tested.
     fn ready(&self) -> Result<Ready<'_>, PromotionError> {
         let prepared = self.prepared()?;
@@ -279,7 +299,7 @@ impl<'a> Line<'a> {
         let destination = Destination::open(&self.asked, work, &self.runner.surroundings.environment)?;
         let base = destination.look(&self.asked.target)?;
         let edits = match self.edits(&destination, &base) {
-            Err(PromotionError::Unfit(unfit)) => return Ok(Ready::Stale(stale(&unfit.to_string()))),
+            Err(PromotionError::Unfit(unfit)) => return Ok(Ready::Stale(stale(&unfit.in_full()))),
             Err(PromotionError::NotUndone { cause, .. }) => return Ok(Ready::Stale(stale(&cause))),
             edits => edits?,
         };

@@ -13,7 +13,7 @@ use super::checks::descriptor;
 use super::document::{Asked, Content, Prepared};
 use super::folder::Folder;
 use super::{ASKED, RECEIPT};
-use crate::approvals::{ApprovalRequest, PREVIEW, open_decision, open_standing};
+use crate::approvals::{ApprovalRequest, Matter, PREVIEW, open_decision, open_standing};
 use crate::promotion::error::PromotionError;
 use crate::registry::Persons;
 use crate::run::Runner;
@@ -176,9 +176,7 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
     for name in requests {
         let bytes = read(name)?;
         let request: ApprovalRequest = document(&bytes, name)?;
-        if receipt.evidence.get(PREVIEW) != Some(&request.preview) {
-            return Err(format!("{PREVIEW}: is not what was shown to those who decided"));
-        }
+        is_about(&request, receipt).map_err(|cause| format!("{name}: {cause}"))?;
         let mut agreed: BTreeMap<String, &str> = BTreeMap::new();
         for made in receipt.decisions.iter().filter(|made| made.approval == request.approval) {
             let key = PublicKey::from_pem(&made.key).map_err(|e| format!("{}: {e}", made.file))?;
@@ -203,6 +201,17 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
 fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
     let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
     decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
+}
+
+/// A request is about what was asked, prepared and shown here, and nothing else.
+fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> {
+    let Matter::Promotion { asked, base, result, evidence, .. } = &request.matter else { return Err("is about no promotion".into()) };
+    let is_here = |name: &str, digest: &Digest| receipt.evidence.get(name) == Some(digest);
+    let is_same = is_here(ASKED, asked)
+        && is_here(PREVIEW, &request.preview)
+        && evidence.iter().all(|(name, digest)| is_here(name, digest))
+        && (receipt.base.as_ref(), receipt.result.as_ref()) == (Some(base), Some(result));
+    if is_same { Ok(()) } else { Err("is about something else than the receipt".into()) }
 }
 
 /// Reads what is on record of a promotion.

@@ -1,20 +1,21 @@
 //! What the caller gets of a promotion: `--json` prints it.
 
 use ringfence_store::{ApprovalRow, PromotionRow};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::document::{Asked, Content, Prepared};
 use crate::moment;
 
 /// A promotion as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PromotionReport {
     /// The promotion.
     pub promotion: String,
     /// `checking`, `waiting` or `applying`; `applied`, `refused`, `failed`, `denied`, `expired` or `stale`.
     pub state: String,
     /// Why it ended, if not by taking effect.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
     /// Digest of the artifact.
     pub artifact: String,
@@ -47,7 +48,7 @@ pub struct PromotionReport {
 }
 
 /// An approval in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApprovalReport {
     /// Its name.
     pub approval: String,

@@ -1,6 +1,7 @@
 //! Whether an artifact may go to a target at all. Pure.
 
-use ringfence_policy::{Capabilities, Target};
+use ringfence_patch::Limits;
+use ringfence_policy::{ArtifactKind, Capabilities, Target};
 
 use super::document::Provenance;
 
@@ -21,6 +22,11 @@ pub(super) fn refusal(
             format!("the ceiling lets nothing of kind `{kind}` be promoted"),
             "see [ceiling.promotions] in ringfence.toml".into(),
         ));
+    }
+    let most = if *kind == ArtifactKind::Patch { Limits::default().patch_bytes as u64 } else { target.max_file_bytes };
+    if what.bytes > most {
+        let rule = format!("artifact `{path}` is {} bytes long; target `{}` takes {most} at most", what.bytes, target.name);
+        return Some((rule, "see `max-file` of the target in ringfence.toml; a patch is at most 64 MiB".into()));
     }
     (!target.takes(*kind, profile)).then(|| {
         (

@@ -29,8 +29,9 @@ pub struct Edit {
 }
 
 impl Patch {
-    /// The edits that lead from the base to the patched tree, by path; a folder's file is removed before files are made in its place, and a
-    /// rename is a removal and an addition. Either every change fits exactly, or the first that does not is told.
+    /// The edits that lead from the base to the patched tree: first what goes, then what comes or changes, each by path, so that whoever
+    /// performs them in this order never meets a file where a folder has to be. A rename is a removal and an addition. Either every change
+    /// fits exactly, or the first that does not is told.
     pub fn apply(&self, base: &dyn Base) -> Result<Vec<Edit>, ApplyError> {
         let mut ground = Ground::of(base, self);
         let (mut budget, mut patience) = (Budget::new(self.limits), Patience::new());
@@ -39,7 +40,7 @@ impl Patch {
             let at = |(line, fault)| ApplyError { path: plain_or_quoted(&change.path), line, fault };
             edits.extend(perform(change, &mut ground, &mut budget, &mut patience).map_err(at)?);
         }
-        edits.sort_by(|a, b| in_order(&a.path, &b.path));
+        edits.sort_by(|a, b| b.new.is_none().cmp(&a.new.is_none()).then_with(|| in_order(&a.path, &b.path)));
         Ok(edits)
     }
 }

@@ -77,12 +77,8 @@ impl Header {
 
     /// Where a renamed or copied file comes from and goes to.
     pub(super) fn moved(&self) -> Option<(&[u8], &[u8])> {
-        let pair = |from: &'_ Option<Vec<u8>>, to: &'_ Option<Vec<u8>>| from.is_some() && to.is_some();
-        let (from, to) = match pair(&self.rename_from, &self.rename_to) {
-            true => (&self.rename_from, &self.rename_to),
-            false => (&self.copy_from, &self.copy_to),
-        };
-        Some((from.as_deref()?, to.as_deref()?))
+        let rename = self.rename_from.as_deref().zip(self.rename_to.as_deref());
+        rename.or_else(|| self.copy_from.as_deref().zip(self.copy_to.as_deref()))
     }
 
     /// What happens to the file, if only one thing does.

@@ -28,7 +28,8 @@ impl Sides {
         if moved.is_some() && !says(heading, &old, &new)? {
             return Err(Fault::OtherName(shown(heading)));
         }
-        for name in [&old, &new] {
+        let names = if old == new { vec![&new] } else { vec![&old, &new] };
+        for name in names {
             check(name).map_err(|fault| Fault::Name { name: plain_or_quoted(name), fault })?;
         }
         Ok(Self { old, new })
@@ -38,6 +39,9 @@ impl Sides {
 /// `a/NAME b/NAME`, of which half is NAME however many spaces it has; or two quoted names.
 fn same_on_both_sides(heading: &[u8]) -> Result<Vec<u8>, Fault> {
     let fault = || Fault::Heading(shown(heading));
+    if heading.ends_with(b"\r") {
+        return Err(Fault::CarriageReturn);
+    }
     let (old, new) = match heading.starts_with(b"\"") {
         true => {
             let (old, rest) = unquoted(heading).ok_or_else(fault)?;
@@ -89,12 +93,13 @@ pub(super) fn both(sides: &Sides, action: &Action, lines: &mut Lines<'_>) -> Res
 fn one(start: &[u8], is_there: bool, expected: &[u8], lines: &mut Lines<'_>) -> Result<(), PatchError> {
     let line = lines.peek().unwrap_or_default();
     let Some(text) = lines.next_after(start) else { return Err(lines.unknown()) };
+    // Git ends a name that has spaces with a tab.
+    let text = text.strip_suffix(b"\t").unwrap_or(text);
     if text == b"/dev/null" || !is_there {
         let what = "a side is `/dev/null` and the header does not say so, or the other way round";
         return if text == b"/dev/null" && !is_there { Ok(()) } else { Err(lines.fault_before(Fault::Contradiction(what))) };
     }
-    // Git ends a name that has spaces with a tab.
-    let found = name(text.strip_suffix(b"\t").unwrap_or(text)).map_err(|fault| lines.fault_before(fault))?;
+    let found = name(text).map_err(|fault| lines.fault_before(fault))?;
     if found == expected { Ok(()) } else { Err(lines.fault_before(Fault::OtherName(shown(line)))) }
 }
 

@@ -25,7 +25,8 @@ pub fn render(edits: &[Edit]) -> String {
 // Writing to a string cannot fail.
 fn push_summary(review: &Review, out: &mut String) {
     let (added, removed) = review.files.iter().fold((0, 0), |sum, file| (sum.0 + file.added, sum.1 + file.removed));
-    let _ = writeln!(out, "{} files, {added} lines added, {removed} lines removed", review.files.len());
+    let (files, added, removed) = (counted(review.files.len(), "file"), counted(added, "line"), counted(removed, "line"));
+    let _ = writeln!(out, "{files}, {added} added, {removed} removed");
     for flag in &review.flags {
         let detail = if flag.detail.is_empty() { String::new() } else { format!(": {}", flag.detail) };
         let _ = writeln!(out, "! {} {}{detail}", plain_or_quoted(&flag.path), flag.hazard.says());
@@ -34,6 +35,10 @@ fn push_summary(review: &Review, out: &mut String) {
         let lines = if file.is_binary { "binary".to_owned() } else { format!("+{} -{}", file.added, file.removed) };
         let _ = writeln!(out, "* {} {} ({lines}, {} bytes)", file.change.says(), plain_or_quoted(&file.path), file.bytes);
     }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn push_file(comparison: &Comparison<'_>, out: &mut String) {

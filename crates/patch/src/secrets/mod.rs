@@ -10,7 +10,7 @@ use std::ops::Range;
 use memchr::{memchr_iter, memmem};
 
 use crate::apply::Edit;
-use crate::hunks::changes;
+use crate::line_diff::changes;
 use crate::review::{bytes, is_binary};
 use rules::{RULES, Rule, Sort, is_mixed, is_placeholder};
 

@@ -87,7 +87,11 @@ fn list(context: &Context, run: Option<&str>, is_json: bool) -> Result<(), Failu
     let rows = Index::open(&home).and_then(|mut index| index.artifacts(run.as_ref().map(RunId::as_str)));
     let rows = rows.map_err(|e| Failure::hinted(&e, e.hint()))?;
     if is_json {
-        return out::print_json(&rows);
+        let value = |a: &ringfence_store::ArtifactRow| {
+            let kind = ArtifactKind::of(&a.path).word();
+            serde_json::json!({ "run": a.run, "path": a.path, "kind": kind, "bytes": a.bytes, "sha256": a.sha256 })
+        };
+        return out::print_json(&rows.iter().map(value).collect::<Vec<_>>());
     }
     let rows = rows
         .into_iter()

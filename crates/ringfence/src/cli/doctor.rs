@@ -28,6 +28,7 @@ pub(crate) fn run(context: &Context, arguments: &DoctorArguments) -> Result<u8, 
     findings.push(home(context));
     findings.push(settings(context));
     findings.push(indexes(context));
+    findings.push(git(context));
     let is_good = findings.iter().all(|f| f.is_good);
     if arguments.json {
         out::print_json(&findings)?;
@@ -65,6 +66,18 @@ fn indexes(context: &Context) -> Finding {
         is_good: true,
         found: Ecosystem::ALL.map(word).join(", "),
         hint: (!hints.is_empty()).then(|| hints.join("; ")),
+    }
+}
+
+/// What a promotion to a branch needs. Without targets of that kind nobody misses it.
+fn git(context: &Context) -> Finding {
+    let path = context.config.environment.get("PATH").map(String::as_str).unwrap_or_default();
+    let is_there = path.split(':').filter(|folder| !folder.is_empty()).any(|folder| Path::new(folder).join("git").is_file());
+    Finding {
+        what: "git".into(),
+        is_good: true,
+        found: if is_there { "found" } else { "not found: nothing can be promoted to a branch" }.into(),
+        hint: (!is_there).then(|| "install git; it must be in PATH".into()),
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ringfence_control::{RECEIPT, verify_promotion};
+use ringfence_control::{Checkpoint, RECEIPT, verify_checkpoint, verify_promotion};
 use ringfence_evidence::{Digest, EVENTS_FILE, PublicKey, STATEMENT_FILE, Verified, read_chain, verify};
 use ringfence_store::{Artifacts, Home, Index, RunId, read_public_key};
 
@@ -44,10 +44,23 @@ enum EvidenceCommand {
     #[command(after_help = "Example:\n  ringfence evidence verify ./record --key evidence.pub")]
     Verify {
         /// A run or a promotion, or a folder that holds the record of one
-        run: String,
+        #[arg(required_unless_present = "checkpoint", conflicts_with = "checkpoint")]
+        run: Option<String>,
+        /// Hold all records of this home against a checkpoint that was kept elsewhere
+        #[arg(long, value_name = "FILE")]
+        checkpoint: Option<PathBuf>,
         /// Public key in PEM form; default: this home's own
         #[arg(long, value_name = "PUB")]
         key: Option<PathBuf>,
+    },
+    /// Print a signed list of all sealed records, to be kept elsewhere: what is taken away or put back later is found with it
+    #[command(
+        after_help = "Example:\n  ringfence evidence checkpoint --out /mnt/elsewhere/2026-11-29.json\n  ringfence evidence verify --checkpoint /mnt/elsewhere/2026-11-29.json"
+    )]
+    Checkpoint {
+        /// File to make; never one that is there. Default: standard output
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
     },
     /// Run a run again, twice, compare what came of it, and explain what differs
     Replay(replay::ReplayArguments),
@@ -61,10 +74,15 @@ pub(crate) fn run(context: &Context, arguments: &EvidenceArguments) -> Result<u8
         EvidenceCommand::Replay(arguments) => return replay::run(context, arguments),
         EvidenceCommand::Ls { json, most } => list(&context.home()?, *json, *most)?,
         EvidenceCommand::Show { run, json } => show(&folder(context, run)?, *json)?,
-        EvidenceCommand::Verify { run, key } => match promotion_folder(context, run) {
-            Some(folder) => check_promotion(context, &folder, run, key.as_deref())?,
-            None => check(context, run, key.as_deref())?,
-        },
+        EvidenceCommand::Verify { checkpoint: Some(file), key, .. } => check_checkpoint(context, file, key.as_deref())?,
+        EvidenceCommand::Verify { run, key, .. } => {
+            let run = run.as_deref().unwrap_or_default();
+            match promotion_folder(context, run) {
+                Some(folder) => check_promotion(context, &folder, run, key.as_deref())?,
+                None => check(context, run, key.as_deref())?,
+            }
+        }
+        EvidenceCommand::Checkpoint { out } => checkpoint(context, out.as_deref())?,
     }
     Ok(0)
 }
@@ -173,6 +191,25 @@ fn check_promotion(context: &Context, folder: &Path, name: &str, key: Option<&Pa
         receipt.decisions.len(),
         key.id(),
     ))
+}
+
+fn checkpoint(context: &Context, out: Option<&Path>) -> Result<(), Failure> {
+    let bytes = context.runner(context.home()?)?.checkpoint().map_err(|e| Failure::hinted(&e, e.hint()))?;
+    let Some(path) = out else { return out::print(&String::from_utf8_lossy(&bytes)) };
+    let made = fs::OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, &bytes)?;
+        file.sync_all()
+    });
+    made.map_err(|e| Failure::new(format!("writing `{}`: {e}", path.display()), "name a file that is not there yet"))
+}
+
+fn check_checkpoint(context: &Context, file: &Path, key: Option<&Path>) -> Result<(), Failure> {
+    let bytes = fs::read(file).map_err(|e| Failure::new(format!("reading `{}`: {e}", file.display()), "name a checkpoint"))?;
+    let (home, key) = (context.home()?, public_key(context, key)?);
+    let broken = |cause: String| Failure::new(cause, "records were taken away, or put back to what they were").with_status(BROKEN);
+    let checkpoint = verify_checkpoint(&home, &bytes, &key).map_err(broken)?;
+    let Checkpoint { at, runs, promotions, .. } = checkpoint;
+    out::print(&format!("all {runs} runs and {promotions} promotions that were sealed at {at} are here as they were; key {}\n", key.id()))
 }
 
 /// The key that was named, or this home's own, which is not made for the purpose.

@@ -22,7 +22,7 @@ pub(crate) struct PersonArguments {
 enum PersonCommand {
     /// Register a person who can answer for agents and approve; the key is made, in a file of the person's own
     #[command(
-        after_help = "Examples:\n  ringfence person add anna --identity anna@example.com --group security\n  ringfence person add ben --public-key ben.pub"
+        after_help = "Examples:\n  ringfence person add\n  ringfence person add anna --identity anna@example.com --group security\n  ringfence person add ben --public-key ben.pub"
     )]
     Add(AddArguments),
     /// List persons
@@ -52,8 +52,8 @@ enum PersonCommand {
 
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// A name: lower-case letters, digits, `.`, `-` and `_`
-    name: String,
+    /// A name: lower-case letters, digits, `.`, `-` and `_` [default: the login user]
+    name: Option<String>,
     /// Login name or e-mail address [default: the name]
     #[arg(long, value_name = "ID")]
     identity: Option<String>,
@@ -86,7 +86,10 @@ pub(crate) fn run(context: &Context, arguments: &PersonArguments) -> Result<u8, 
 }
 
 fn add(context: &Context, persons: &Persons, arguments: &AddArguments) -> Result<(), Failure> {
-    let name = person_name(&arguments.name)?;
+    let name = match &arguments.name {
+        Some(name) => person_name(name)?,
+        None => persons.login_user().map_err(|e| Failure::hinted(&e, e.hint()))?.name,
+    };
     let identity = arguments.identity.as_deref().map(|text| parsed(text, "such as --identity anna@example.com")).transpose()?;
     let key = match (&arguments.public_key, &arguments.key) {
         (Some(path), _) => NewKey::Given(read_public_key(path).map_err(|e| Failure::hinted(&e, e.hint()))?),

@@ -1,7 +1,7 @@
 //! `ringfence schema`: the JSON Schema of each format that people or programs read and write.
 
 use clap::{Args, ValueEnum};
-use ringfence_control::{Audit, RunReport};
+use ringfence_control::{Audit, PromotionReport, Replay, RunReport};
 use ringfence_policy::{RawAgent, RawBound, RawSettings};
 
 use super::out::{self, Failure};
@@ -18,6 +18,10 @@ pub(crate) enum Format {
     Report,
     /// What `audit --format json` prints
     Audit,
+    /// What `promote --json` and `promotion show --json` print
+    Promotion,
+    /// What `evidence replay --json` prints
+    Replay,
 }
 
 /// Arguments of `schema`.
@@ -35,6 +39,8 @@ pub(crate) fn run(arguments: &SchemaArguments) -> Result<u8, Failure> {
         Format::Settings => schemars::schema_for!(RawSettings),
         Format::Report => schemars::schema_for!(RunReport),
         Format::Audit => schemars::schema_for!(Audit),
+        Format::Promotion => schemars::schema_for!(PromotionReport),
+        Format::Replay => schemars::schema_for!(Replay),
     };
     out::print_json(&schema)?;
     Ok(0)

@@ -187,7 +187,13 @@ fn help_has_an_example_for_every_command_and_completions_are_made() {
         vec!["completions"],
         vec!["profile", "check"],
         vec!["evidence", "verify"],
+        vec!["evidence", "replay"],
+        vec!["evidence", "checkpoint"],
         vec!["artifact", "get"],
+        vec!["promote"],
+        vec!["promotion", "undo"],
+        vec!["approval", "approve"],
+        vec!["approval", "grant"],
     ] {
         let help = place.ringfence(&[command.as_slice(), &["--help"]].concat());
         assert!(help.status == 0 && help.stdout.contains("Example:"), "{command:?}: {help:?}");
@@ -200,7 +206,7 @@ fn help_has_an_example_for_every_command_and_completions_are_made() {
 #[test]
 fn the_schemas_in_the_documents_are_the_generated_ones() {
     let place = Place::new(User::Ordinary);
-    for name in ["profile", "agent", "settings", "report", "audit"] {
+    for name in ["profile", "agent", "settings", "report", "audit", "promotion", "replay"] {
         let path = format!("{}/../../docs/reference/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let generated = place.ringfence(&["schema", name]).stdout;
         assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), generated, "run `make docs`, which writes {path}");

@@ -6,6 +6,7 @@ mod agents;
 mod audit;
 mod bad_input;
 mod cases;
+mod checkpoint;
 mod checks;
 mod clock;
 mod command_line;

@@ -98,6 +98,9 @@ fn entry(line: &[u8]) -> Option<(Vec<u8>, TreeEntry)> {
     Some((line[tab + 1..].to_vec(), TreeEntry { mode, id }))
 }
 
+/// No file of a branch that is looked at is longer: it is held in memory.
+const LONGEST: u64 = 1 << 30;
+
 /// `git cat-file --batch`, asked for one blob after the other.
 #[derive(Debug)]
 pub(in crate::promotion) struct Blobs {
@@ -117,6 +120,9 @@ impl Blobs {
         output.read_line(&mut head)?;
         let length = head.trim_end().strip_prefix(&format!("{id} blob ")).and_then(|length| length.parse::<u64>().ok());
         let length = length.ok_or_else(|| io::Error::other(format!("blob {id} is not there: {}", head.trim_end().escape_debug())))?;
+        if length > LONGEST {
+            return Err(io::Error::other(format!("blob {id} is {length} bytes long, more than {LONGEST}")));
+        }
         let mut bytes = Vec::new();
         output.by_ref().take(length).read_to_end(&mut bytes)?;
         output.read_exact(&mut [0])?;

@@ -1,4 +1,8 @@
 //! From artifact to consequence: real repositories, real folders, real keys.
 
 mod branch;
+mod example;
+mod patches;
 mod rig;
+mod rules;
+mod targets;
