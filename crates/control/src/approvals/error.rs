@@ -80,7 +80,7 @@ impl ApprovalError {
                 "somebody else must agree; a yes can be taken back with `ringfence approval deny` until it is used".into()
             }
             Self::Barred(_) => "see `groups` and `exclude-owner` of the target in ringfence.toml, and `ringfence person ls`".into(),
-            Self::Altered { .. } => "deny it and ask for the promotion anew: what would be done is not what was asked".into(),
+            Self::Altered { .. } => "nothing can be decided about it: ask for it anew, which ends this one".into(),
             Self::Grant(_) => "a standing grant names one target, one agent and one kind, at most 100 uses and 90 days".into(),
             Self::Sign(_) => "the key's file may be damaged".into(),
             Self::Preview { .. } => "the promotion's folder was changed; ask for it anew".into(),

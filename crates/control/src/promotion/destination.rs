@@ -10,7 +10,7 @@ use ringfence_policy::{Place, Target};
 use super::directory::{self, DirectoryPlace};
 use super::document::{Asked, Content};
 use super::error::{PromotionError, Unfit};
-use super::git::{CommitText, GitBase, GitPlace};
+use super::git::{CommitText, GitBase, GitPlace, Pushed};
 use super::layout;
 
 /// A place, opened.
@@ -110,15 +110,20 @@ impl<'a> Destination<'a> {
     }
 
     /// Changes the place, if it is what was looked at. The answer is what the place itself says afterwards, beside what it said on refusing.
-    pub(super) fn apply(&self, base: &Content, result: &Content, edits: &[Edit]) -> Result<(Landed, Option<String>), PromotionError> {
+    pub(super) fn apply(&self, base: &Content, result: &Content, edits: &[Edit]) -> Result<(Landed, String), PromotionError> {
         match (self, base, result) {
             (Self::Git(place), Content::Git { commit: base, .. }, Content::Git { commit, .. }) => {
-                let said = place.push(base, commit)?;
-                Ok((place.landed(base, commit)?, said))
+                let pushed = place.push(base, commit)?;
+                match (place.landed(base, commit)?, pushed) {
+                    // It may be on its way still: only the branch itself says, later.
+                    (Landed::No, Pushed::Unknown(cause)) => Err(place.unreachable(cause)),
+                    (landed, Pushed::Refused(said) | Pushed::Unknown(said)) => Ok((landed, said)),
+                    (landed, Pushed::Taken) => Ok((landed, "git says that it did, but the branch is where it was".to_owned())),
+                }
             }
             (Self::Directory(place), Content::File { .. }, Content::File { .. }) => {
                 let landed = place.apply(edits.first().ok_or_else(mixed)?)?;
-                Ok((landed, None))
+                Ok((landed, String::new()))
             }
             (Self::Git(_), ..) | (Self::Directory(_), ..) => Err(mixed()),
         }
@@ -133,11 +138,12 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// Takes away what it needed of its own in the place.
-    pub(super) fn clear(&self) -> Result<(), PromotionError> {
-        match self {
-            Self::Directory(place) => place.clear(),
-            Self::Git(_) => Ok(()),
+    /// Takes away what a promotion that is over needed of its own in the place; nothing is there where the place is gone.
+    pub(super) fn clear(asked: &Asked) -> Result<(), PromotionError> {
+        let Place::Directory { folder } = &asked.target.place else { return Ok(()) };
+        match DirectoryPlace::open(folder, &directory::name_of(&asked.what.path)?, &asked.promotion) {
+            Err(PromotionError::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            place => place?.clear(),
         }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! The new file waits beside the old one under a name of the promotion's own and changes places with it. What comes out must be what was looked at,
 //! else they change back. Whoever comes after a crash sees by the two files how far it came.
+//!
+//! INVARIANT (whole draft): under the draft's name is a whole file or none. It is written under another name, and goes only once the promotion is
+//! over: what is missing or cut short there would be read as a change that was made, or half made.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_evidence::Digest;
 use ringfence_patch::{Blob, Edit, Mode as FileMode};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, fsync, open, openat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, fsync, open, openat, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::destination::Landed;
@@ -23,6 +26,8 @@ pub(super) struct DirectoryPlace {
     path: PathBuf,
     name: String,
     draft: String,
+    /// The draft while it is written.
+    part: String,
 }
 
 impl DirectoryPlace {
@@ -31,7 +36,8 @@ impl DirectoryPlace {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = open(path, flags, Mode::empty());
         let folder = opened.map_err(|errno| PromotionError::File { act: "open", path: path.into(), source: errno.into() })?;
-        Ok(Self { folder, path: path.into(), name: name.to_owned(), draft: format!(".ringfence-{promotion}") })
+        let draft = format!(".ringfence-{promotion}");
+        Ok(Self { folder, path: path.into(), name: name.to_owned(), part: format!("{draft}.part"), draft })
     }
 
     fn failed(&self, act: &'static str, name: &str) -> impl FnOnce(io::Error) -> PromotionError + use<> {
@@ -67,28 +73,40 @@ impl DirectoryPlace {
 
     /// Puts the new file beside its place. Nobody sees it there by its own name.
     pub(super) fn draft(&self, edit: &Edit) -> Result<(), PromotionError> {
-        self.write_draft(edit).map_err(self.failed("write", &self.draft))
+        let Some(blob) = &edit.new else { return Ok(()) };
+        self.write_draft(blob).map_err(|source| {
+            // A part that cannot be taken away now is when the promotion is over.
+            drop(self.remove(&self.part));
+            self.failed("write", &self.draft)(source)
+        })
     }
 
-    fn write_draft(&self, edit: &Edit) -> io::Result<()> {
-        let Some(blob) = &edit.new else { return Ok(()) };
-        self.remove_draft()?;
+    fn write_draft(&self, blob: &Blob) -> io::Result<()> {
+        self.remove(&self.part)?;
         let mode = Mode::from_raw_mode(if blob.mode == FileMode::Executable { 0o755 } else { 0o644 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.folder, &self.draft, flags, mode)?);
+        let mut file = File::from(openat(&self.folder, &self.part, flags, mode)?);
         rustix::fs::fchmod(&file, mode)?;
         file.write_all(&blob.bytes)?;
         file.sync_all()?;
+        renameat(&self.folder, &self.part, &self.folder, &self.draft)?;
         Ok(fsync(&self.folder)?)
     }
 
-    /// Takes the draft away, where one is.
+    /// Takes away what is of the promotion's own, where something is. For one that is over.
     pub(super) fn clear(&self) -> Result<(), PromotionError> {
-        self.remove_draft().map_err(self.failed("remove", &self.draft))
+        let names = [&self.part, &self.draft];
+        names.into_iter().try_for_each(|name| self.remove(name).map_err(self.failed("remove", name)))
     }
 
-    fn remove_draft(&self) -> io::Result<()> {
-        match unlinkat(&self.folder, &self.draft, AtFlags::empty()) {
+    fn remove(&self, name: &str) -> io::Result<()> {
+        // Where nothing can be written, asking to remove what is not there is an error too.
+        match statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => {}
+        }
+        match unlinkat(&self.folder, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -147,18 +165,10 @@ impl DirectoryPlace {
         let (place, draft) = (self.digest(&self.name, most)?, self.digest(&self.draft, most)?);
         let of = |blob: &Option<Blob>| blob.as_ref().map(|blob| Digest::of(&blob.bytes));
         let (old, new) = (of(&edit.old), of(&edit.new));
-        Ok(match (draft, new) {
-            // The old version came out, or nothing had to.
-            (Some(out), _) if Some(out) == old => Landed::Yes,
-            (None, Some(_)) => Landed::Yes,
-            (None, None) => {
-                if place == old {
-                    Landed::No
-                } else {
-                    Landed::Moved
-                }
-            }
-            (Some(waiting), Some(new)) if waiting == new => {
+        Ok(match draft {
+            // The old version came out.
+            Some(out) if Some(out) == old => Landed::Yes,
+            Some(waiting) if Some(waiting) == new => {
                 if place == old {
                     Landed::No
                 } else {
@@ -166,17 +176,27 @@ impl DirectoryPlace {
                 }
             }
             // Something else came out.
-            (Some(_), new) => {
+            Some(_) => {
                 let flags = if new.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
                 self.rename(&self.draft, &self.name, flags).map_err(self.failed("put back", &self.name))?;
                 Landed::Moved
             }
+            // It went to a place that was free, whatever became of it there (whole draft).
+            None if old.is_none() && new.is_some() => Landed::Yes,
+            // Nothing was drafted, as when a file is taken away; or somebody else has cleared up here.
+            None if place == new => Landed::Yes,
+            None if place == old => Landed::No,
+            None => Landed::Moved,
         })
     }
 
+    /// What is under a name; for something that is not a file, or too long for one of ours, a digest that no file has.
     fn digest(&self, name: &str, most: u64) -> Result<Option<Digest>, PromotionError> {
-        let blob = self.read(name, most).map_err(self.failed("read", name))?;
-        Ok(blob.map(|blob| Digest::of(&blob.bytes)))
+        match self.read(name, most) {
+            Ok(blob) => Ok(blob.map(|blob| Digest::of(&blob.bytes))),
+            Err(source) if source.kind() == io::ErrorKind::Other => Ok(Some(Digest::zero())),
+            Err(source) => Err(self.failed("read", name)(source)),
+        }
     }
 }
 

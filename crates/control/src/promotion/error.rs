@@ -138,7 +138,7 @@ pub enum PromotionError {
     #[error(transparent)]
     Registry(#[from] RegistryError),
     /// Somebody asked to stop.
-    #[error("interrupted while a check ran; asking again goes on")]
+    #[error("interrupted; asking again goes on")]
     Interrupted,
     /// Approvals cannot be counted.
     #[error(transparent)]

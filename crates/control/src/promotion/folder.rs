@@ -2,15 +2,22 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use ringfence_evidence::{Digest, canonical};
 use ringfence_store::{Home, write_whole};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 
 use super::error::PromotionError;
+
+/// How soon somebody who waits for a turn looks again.
+const AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// A private folder that goes when it is dropped.
 #[derive(Debug)]
@@ -38,9 +45,22 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Takes the turn, waiting for whoever has it.
-    pub(super) fn take_turn(home: &Home, promotion: &str) -> Result<Self, PromotionError> {
-        Self::lock(home, promotion, FlockOperation::LockExclusive)
+    /// Takes the turn, waiting for whoever has it, which may be as long as checks run; until somebody asks to stop.
+    pub(super) fn take_turn(home: &Home, promotion: &str, cancel: Option<BorrowedFd<'_>>) -> Result<Self, PromotionError> {
+        let Some(cancel) = cancel else { return Self::lock(home, promotion, FlockOperation::LockExclusive) };
+        loop {
+            if let Some(turn) = Self::try_turn(home, promotion)? {
+                return Ok(turn);
+            }
+            let mut asked = [PollFd::from_borrowed_fd(cancel, PollFlags::IN)];
+            match poll(&mut asked, Some(&AGAIN)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Err(PromotionError::Interrupted),
+                Err(errno) => {
+                    return Err(PromotionError::File { act: "wait for", path: home.promotions().join(promotion), source: errno.into() });
+                }
+            }
+        }
     }
 
     /// Takes the turn if nobody has it.
@@ -81,14 +101,21 @@ impl Folder {
         Ok(&self.work)
     }
 
-    /// Takes away what was needed meanwhile.
+    /// Takes away what was needed meanwhile. A git whose ringfence was killed may for a moment still write there.
     pub(super) fn clear(&self) -> Result<(), PromotionError> {
-        match fs::remove_dir_all(&self.work) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(PromotionError::File { act: "remove", path: self.work.clone(), source })
+        const TIMES: usize = 50;
+        for time in 1.. {
+            match fs::remove_dir_all(&self.work) {
+                Err(source) if source.kind() == io::ErrorKind::DirectoryNotEmpty && time < TIMES => {
+                    thread::sleep(Duration::from_millis(20))
+                }
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(PromotionError::File { act: "remove", path: self.work.clone(), source });
+                }
+                Ok(()) | Err(_) => break,
             }
-            Ok(()) | Err(_) => Ok(()),
         }
+        Ok(())
     }
 
     /// Keeps a file of evidence, whole and durably, and answers with its digest.

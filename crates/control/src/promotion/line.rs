@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringfence_evidence::{Digest, Statement, canonical, provenance};
 use ringfence_patch::Edit;
 use ringfence_policy::{Consent, Place};
-use ringfence_store::{Authority, NewApproval, PromotionRow, PromotionState, RunId, Started};
+use ringfence_store::{ApprovalRow, ApprovalState, Authority, NewApproval, PromotionRow, PromotionState, RunId, Started};
 use serde::Serialize;
 
 use super::checks::{self, CheckReport};
@@ -185,9 +185,24 @@ impl<'a> Line<'a> {
     ) -> Result<NewApproval, PromotionError> {
         let id = RunId::new().map_err(crate::error::RunError::Random)?.to_string();
         let decide_by = authority.now()?.saturating_add(i64::try_from(consent.decide_within_ms).unwrap_or(i64::MAX));
+        let request = self.request(&id, prepared, consent, paths, decide_by);
+        let (text, digest) = request.text().map_err(|e| PromotionError::Document { id: self.row.id.clone(), cause: e.to_string() })?;
+        Ok(NewApproval {
+            id,
+            subject: self.row.id.clone(),
+            request: text,
+            digest: digest.to_string(),
+            quorum: consent.quorum,
+            decide_by,
+            execute_for: i64::try_from(consent.execute_within_ms).unwrap_or(i64::MAX),
+        })
+    }
+
+    /// What persons are asked, which is all that is on record of this promotion.
+    fn request(&self, id: &str, prepared: &Prepared, consent: &Consent, paths: &[String], decide_by: i64) -> ApprovalRequest {
         let left_out = [self.asked.what.owner.clone(), self.asked.requested_by.clone()];
-        let request = ApprovalRequest {
-            approval: id.clone(),
+        ApprovalRequest {
+            approval: id.to_owned(),
             subject: self.row.id.clone(),
             matter: Matter::Promotion {
                 asked: Digest::of(self.row.request.as_bytes()),
@@ -204,24 +219,44 @@ impl<'a> Line<'a> {
             excluded: if consent.exclude_owner { left_out.to_vec() } else { Vec::new() },
             decide_by: moment::in_words(decide_by),
             consent: consent.clone(),
+        }
+    }
+
+    /// What is on record and not what was asked, if something is: every approval that the target wants must be there and be about this very promotion,
+    /// and every file that was shown or stands behind it must be the one that it was. Whoever can write to the store changes nothing by it.
+    fn altered(&self, approvals: &[ApprovalRow]) -> Result<Option<String>, PromotionError> {
+        let prepared = self.prepared()?;
+        let target = &self.asked.target;
+        let mut wanted: Vec<(&Consent, &[String])> = vec![(&target.consent, &[])];
+        if !prepared.protected.is_empty() {
+            wanted.push((&target.protected_consent, &prepared.protected));
+        }
+        let is_about = |row: &ApprovalRow, (consent, paths): (&Consent, &[String])| {
+            let request = self.request(&row.id, prepared, consent, paths, row.decide_by);
+            request.text().is_ok_and(|(text, digest)| text == row.request && digest.to_string() == row.digest)
         };
-        let (text, digest) = request.text().map_err(|e| PromotionError::Document { id: self.row.id.clone(), cause: e.to_string() })?;
-        Ok(NewApproval {
-            id,
-            subject: self.row.id.clone(),
-            request: text,
-            digest: digest.to_string(),
-            quorum: consent.quorum,
-            decide_by,
-            execute_for: i64::try_from(consent.execute_within_ms).unwrap_or(i64::MAX),
-        })
+        let stray = approvals.iter().find(|row| !wanted.iter().any(|wanted| is_about(row, *wanted)));
+        if let Some(row) = stray {
+            return Ok(Some(format!("approval {} is not about what is on record: the store was changed", row.id)));
+        }
+        if !wanted.iter().all(|wanted| approvals.iter().any(|row| is_about(row, *wanted))) {
+            return Ok(Some("an approval that the target wants is not on record: the store was changed".to_owned()));
+        }
+        let shown = (PREVIEW.to_owned(), prepared.preview);
+        let files = prepared.evidence.iter().map(|(name, digest)| (name.clone(), *digest)).chain([shown]);
+        let found: BTreeMap<String, Digest> = self.folder.files()?.into_iter().collect();
+        let changed = files.into_iter().find(|(name, digest)| found.get(name) != Some(digest));
+        Ok(changed.map(|(name, _)| format!("`{name}` of its evidence is not what was asked about: it was changed")))
     }
 
     /// If everybody has agreed who must: does all that can fail without effect, then uses the approvals up and starts. True if it has moved on.
     pub(super) fn start(&self, authority: &mut Authority) -> Result<bool, PromotionError> {
+        let approvals = authority.approvals_of(&self.row.id)?;
+        if let Some(cause) = self.altered(&approvals)? {
+            return self.end(authority, PromotionState::Refused, &cause);
+        }
         let electorate = Electorate::of(&self.runner.home)?;
-        let is_agreed = authority.approvals_of(&self.row.id)?.iter().all(|row| row.state == ringfence_store::ApprovalState::Approved);
-        if !is_agreed {
+        if !approvals.iter().all(|row| row.state == ApprovalState::Approved && row.has_quorum(&|row, made| electorate.counts(row, made))) {
             return Ok(false);
         }
         if let Some(cause) = self.is_out_of_date()? {
@@ -230,17 +265,14 @@ impl<'a> Line<'a> {
         match self.ready()? {
             Ready::Yes(ready) => {
                 ready.destination.make_ready(&ready.edits)?;
-                let started = authority.start(&self.row.id, &|row, made| electorate.counts(row, made))?;
-                match started {
+                match authority.start(&self.row.id, &|row, made| electorate.counts(row, made))? {
                     Started::Now => self.carry_out(authority, &ready),
-                    Started::Waiting => {
-                        ready.destination.clear()?;
-                        Ok(false)
-                    }
+                    Started::Waiting => Destination::clear(&self.asked).map(|()| false),
                     Started::Not(_) => Ok(true),
                 }
             }
             Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
+            Ready::Altered(cause) => self.end(authority, PromotionState::Refused, &cause),
         }
     }
 
@@ -275,6 +307,9 @@ impl<'a> Line<'a> {
         if found != prepared.base {
             return Ok(Ready::Stale(stale(&format!("it holds {}", found.in_words()))));
         }
+        if self.scan(&edits).protected != prepared.protected {
+            return Ok(Ready::Altered("the protected paths on record are not those of the change: the store was changed".to_owned()));
+        }
         let result = destination.result(&base, &edits, &self.commit_text(prepared.at))?;
         match result == prepared.result {
             true => Ok(Ready::Yes(Box::new(Change { destination, edits }))),
@@ -289,10 +324,9 @@ impl<'a> Line<'a> {
     fn carry_out(&self, authority: &mut Authority, ready: &Change<'_>) -> Result<bool, PromotionError> {
         let prepared = self.prepared()?;
         let (landed, said) = ready.destination.apply(&prepared.base, &prepared.result, &ready.edits)?;
-        ready.destination.clear()?;
         let (state, cause) = match landed {
             Landed::Yes => (PromotionState::Applied, String::new()),
-            Landed::No => (PromotionState::Failed, format!("the target did not take it: {}", said.unwrap_or_default())),
+            Landed::No => (PromotionState::Failed, format!("the target did not take it: {said}")),
             Landed::Moved => (PromotionState::Stale, stale("it was changed while this was applied")),
         };
         authority.end(&self.row.id, &[PromotionState::Applying], state, &cause).map_err(PromotionError::from)
@@ -305,24 +339,31 @@ impl<'a> Line<'a> {
         let destination = Destination::open(&self.asked, work, &self.runner.surroundings.environment)?;
         let edits = self.edits_on_record(&destination, &prepared)?;
         match destination.settle(&prepared.base, &prepared.result, &edits, &self.asked.target)? {
-            Landed::Yes => {
-                destination.clear()?;
-                self.end(authority, PromotionState::Applied, "")
+            Landed::Yes => self.end(authority, PromotionState::Applied, ""),
+            Landed::Moved => self.end(authority, PromotionState::Stale, &stale("it was changed before this was applied")),
+            Landed::No => self.apply_after_all(authority),
+        }
+    }
+
+    /// What was started has come to nothing so far. That it was started is only a word in the store: the approvals say whether it may go on.
+    fn apply_after_all(&self, authority: &mut Authority) -> Result<bool, PromotionError> {
+        let approvals = authority.approvals_of(&self.row.id)?;
+        if let Some(cause) = self.altered(&approvals)? {
+            return self.end(authority, PromotionState::Refused, &cause);
+        }
+        let electorate = Electorate::of(&self.runner.home)?;
+        let is_used = |row: &ApprovalRow| row.state == ApprovalState::Consumed && row.has_quorum(&|row, made| electorate.counts(row, made));
+        if let Some(row) = approvals.iter().find(|row| !is_used(row)) {
+            let cause = format!("it was cut short, and of those who agreed to approval {} not enough count any more", row.id);
+            return self.end(authority, PromotionState::Refused, &cause);
+        }
+        match self.ready()? {
+            Ready::Yes(ready) => {
+                ready.destination.make_ready(&ready.edits)?;
+                self.carry_out(authority, &ready)
             }
-            Landed::Moved => {
-                destination.clear()?;
-                self.end(authority, PromotionState::Stale, &stale("it was changed before this was applied"))
-            }
-            Landed::No => match self.ready()? {
-                Ready::Yes(ready) => {
-                    ready.destination.make_ready(&ready.edits)?;
-                    self.carry_out(authority, &ready)
-                }
-                Ready::Stale(cause) => {
-                    destination.clear()?;
-                    self.end(authority, PromotionState::Stale, &cause)
-                }
-            },
+            Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
+            Ready::Altered(cause) => self.end(authority, PromotionState::Refused, &cause),
         }
     }
 
@@ -346,12 +387,16 @@ impl<'a> Line<'a> {
         Ok(authority.end(&self.row.id, &from, state, cause)?)
     }
 
-    /// Writes the receipt of a promotion that is over, if it is not there yet. Nothing moves after that.
+    /// Writes the receipt of a promotion that is over, if it is not there yet, and takes away what it needed in the target. Nothing moves after that.
     pub(super) fn close(&self, authority: &mut Authority) -> Result<bool, PromotionError> {
         if !self.folder.has(RECEIPT) {
             let approvals = authority.approvals_of(&self.row.id)?;
             let end = End { state: self.row.state, cause: &self.row.cause, at: self.row.changed_at };
             receipt::write(self.runner, self.folder, &self.asked, self.prepared.as_ref(), &approvals, &end)?;
+        }
+        // Where nothing can be taken away now, whoever comes next tries again: how it ended stands.
+        if !self.row.is_sealed && Destination::clear(&self.asked).is_ok() {
+            authority.seal(&self.row.id)?;
         }
         Ok(false)
     }
@@ -361,6 +406,7 @@ impl<'a> Line<'a> {
 enum Ready<'a> {
     Yes(Box<Change<'a>>),
     Stale(String),
+    Altered(String),
 }
 
 /// A change that is made but for its effect.

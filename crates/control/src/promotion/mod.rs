@@ -138,10 +138,23 @@ impl Runner {
         id: &str,
         mut attachments: Option<Attachments<'_>>,
     ) -> Result<PromotionReport, PromotionError> {
-        let folder = Folder::take_turn(&self.home, id)?;
+        let folder = Folder::take_turn(&self.home, id, attachments.as_ref().and_then(|attachments| attachments.cancel))?;
+        let gone = self.go_in_turn(authority, id, &folder, &mut attachments);
+        let cleared = folder.clear();
+        gone.and(cleared)?;
+        self.report(authority, id)
+    }
+
+    fn go_in_turn(
+        &self,
+        authority: &mut Authority,
+        id: &str,
+        folder: &Folder,
+        attachments: &mut Option<Attachments<'_>>,
+    ) -> Result<(), PromotionError> {
         loop {
             let row = self.promotion_row(authority, id)?;
-            let line = Line::of(self, &folder, &row)?;
+            let line = Line::of(self, folder, &row)?;
             let has_moved = match row.state {
                 PromotionState::Checking => attachments.as_mut().map_or(Ok(false), |attachments| line.examine(authority, attachments))?,
                 PromotionState::Waiting => line.start(authority)?,
@@ -154,22 +167,19 @@ impl Runner {
                 | PromotionState::Stale => line.close(authority)?,
             };
             if !has_moved {
-                folder.clear()?;
-                return self.report(authority, &row.id);
+                return Ok(());
             }
         }
     }
 
-    /// Promotions whose process is gone in the middle of being applied are brought to their end, and those that expired get their receipt. One whose target cannot be asked is left for later.
+    /// Promotions whose process is gone in the middle of being applied are brought to their end, and those that are over get their receipt. One whose
+    /// target cannot be asked is left for later.
     pub fn settle_promotions(&self) -> Result<(), PromotionError> {
         let mut authority = Authority::open(&self.home)?;
-        const MOST: u32 = 1000;
-        let has_no_receipt = |row: &PromotionRow| row.state.is_end() && !self.home.promotions().join(&row.id).join(RECEIPT).exists();
-        let is_left = |row: &PromotionRow| row.state == PromotionState::Applying || has_no_receipt(row);
-        for row in authority.promotions(MOST)?.into_iter().filter(is_left) {
+        for id in authority.unsettled()? {
             // Whoever has the turn is at it.
-            if Folder::try_turn(&self.home, &row.id)?.is_some() {
-                drop(self.go_on(&mut authority, &row.id, None));
+            if Folder::try_turn(&self.home, &id)?.is_some() {
+                drop(self.go_on(&mut authority, &id, None));
             }
         }
         Ok(())

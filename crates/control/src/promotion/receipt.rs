@@ -116,17 +116,23 @@ fn keep_decisions(runner: &Runner, folder: &Folder, approvals: &[ApprovalRow]) -
     let mut records = Vec::new();
     for approval in approvals {
         folder.keep(&format!("approval-{}.json", approval.id), approval.request.as_bytes())?;
+        let request: Option<ApprovalRequest> = serde_json::from_str(&approval.request).ok();
+        let preview = request.map_or_else(Digest::zero, |request| request.preview);
         for made in &approval.decisions {
+            let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
+            // What nobody signed is no decision, whoever wrote it into the store.
+            let Some(key) = key.filter(|key| says(&made.envelope, key, &Digest::of(approval.request.as_bytes()), &preview).is_ok()) else {
+                continue;
+            };
             let file = format!("decision-{}-{}-{}.dsse.json", approval.id, made.person, made.verdict);
             folder.keep(&file, made.envelope.as_bytes())?;
-            let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
             records.push(DecisionRecord {
                 approval: approval.id.clone(),
                 state: approval.state.word().to_owned(),
                 person: made.person.clone(),
                 verdict: made.verdict.word().to_owned(),
                 file,
-                key: key.and_then(|key| key.to_pem().ok()).unwrap_or_default(),
+                key: key.to_pem().unwrap_or_default(),
             });
         }
     }
@@ -175,9 +181,7 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
         for made in receipt.decisions.iter().filter(|made| made.approval == request.approval) {
             let key = PublicKey::from_pem(&made.key).map_err(|e| format!("{}: {e}", made.file))?;
             let envelope = String::from_utf8(read(&made.file)?).map_err(|_| format!("{}: is not text", made.file))?;
-            let said = open_decision(&envelope, &key, &Digest::of(&bytes), &request.preview)
-                .map(|decision| (decision.person, decision.verdict))
-                .or_else(|cause| open_standing(&envelope, &key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause));
+            let said = says(&envelope, &key, &Digest::of(&bytes), &request.preview);
             let (person, verdict) = said.map_err(|cause| format!("{}: {cause}", made.file))?;
             if (person.as_str(), verdict.as_str()) != (made.person.as_str(), made.verdict.as_str()) {
                 return Err(format!("{}: says something else than the receipt", made.file));
@@ -202,6 +206,12 @@ fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> 
         && evidence.iter().all(|(name, digest)| is_here(name, digest))
         && (receipt.base.as_ref(), receipt.result.as_ref()) == (Some(base), Some(result));
     if is_same { Ok(()) } else { Err("is about something else than the receipt".into()) }
+}
+
+/// Who says what in an envelope that `key` signed.
+fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
+    let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
+    decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
 }
 
 /// Reads what is on record of a promotion.

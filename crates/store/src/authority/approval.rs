@@ -160,8 +160,20 @@ impl ApprovalRow {
         yes.map(|decision| decision.person.as_str()).collect()
     }
 
-    pub(super) fn has_quorum(&self, counts: &Counts<'_>) -> bool {
-        self.agreed(counts).len() >= usize::try_from(self.quorum).unwrap_or(usize::MAX).max(1)
+    /// True if enough different persons agree, with different keys.
+    pub fn has_quorum(&self, counts: &Counts<'_>) -> bool {
+        let yes = self.decisions.iter().filter(|decision| decision.verdict == Verdict::Approve && counts(self, decision));
+        let (persons, keys): (BTreeSet<&str>, BTreeSet<&str>) = yes.map(|made| (made.person.as_str(), made.key.as_str())).unzip();
+        persons.len().min(keys.len()) >= usize::try_from(self.quorum).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// True if a yes may still come: nobody has agreed to the end, or not enough of those who did still count.
+    fn is_undecided(&self, counts: &Counts<'_>, now: i64) -> bool {
+        match self.state {
+            ApprovalState::Pending => true,
+            ApprovalState::Approved => self.decide_by > now && !self.has_quorum(counts),
+            ApprovalState::Consumed | ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Stale => false,
+        }
     }
 }
 
@@ -209,13 +221,12 @@ impl Authority {
                 return Ok(Decided::Other(row));
             }
             let is_open = match decision.verdict {
-                // Somebody whose yes made it enough may have lost the right since.
-                Verdict::Approve => {
-                    row.state == ApprovalState::Pending || (row.state == ApprovalState::Approved && !row.has_quorum(counts))
-                }
+                Verdict::Approve => row.is_undecided(counts, step.now),
                 Verdict::Deny => matches!(row.state, ApprovalState::Pending | ApprovalState::Approved),
             };
-            let said = row.decisions.iter().any(|made| made.person == decision.person && made.verdict == decision.verdict);
+            // One that does not count, since its person has no such right or never signed it, is in nobody's way.
+            let is_same = |made: &&DecisionRow| made.person == decision.person && made.verdict == decision.verdict;
+            let said = row.decisions.iter().filter(is_same).any(|made| counts(&row, made));
             match (is_open, said) {
                 (_, true) => return Ok(Decided::Before(row)),
                 (false, false) => return Ok(Decided::Over(row)),
@@ -287,7 +298,7 @@ impl Step<'_> {
     }
 
     async fn insert_decision(&mut self, id: &str, decision: &NewDecision) -> Result<(), sqlx::Error> {
-        sqlx::query("INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?)")
+        sqlx::query("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?)")
             .bind(id)
             .bind(&decision.person)
             .bind(&decision.key)

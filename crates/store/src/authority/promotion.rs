@@ -76,6 +76,8 @@ pub struct PromotionRow {
     pub made_at: i64,
     /// When it last changed.
     pub changed_at: i64,
+    /// Whether it is over and has its receipt.
+    pub is_sealed: bool,
 }
 
 impl PromotionRow {
@@ -91,6 +93,7 @@ impl PromotionRow {
             cause: row.get("cause"),
             made_at: row.get("made_at"),
             changed_at: row.get("changed_at"),
+            is_sealed: row.get("is_sealed"),
         })
     }
 }
@@ -129,7 +132,7 @@ impl Authority {
                     return Ok(Begun::There(row));
                 }
             }
-            sqlx::query("INSERT INTO promotions VALUES (?, ?, ?, ?, 'checking', ?, NULL, '', ?, ?)")
+            sqlx::query("INSERT INTO promotions VALUES (?, ?, ?, ?, 'checking', ?, NULL, '', ?, ?, 0)")
                 .bind(&new.id)
                 .bind(&new.artifact)
                 .bind(&new.target)
@@ -153,6 +156,22 @@ impl Authority {
         self.step(async |step| {
             let query = sqlx::query("SELECT * FROM promotions ORDER BY made_at DESC, id DESC LIMIT ?").bind(most);
             query.fetch_all(&mut *step.transaction).await?.iter().map(PromotionRow::read).collect()
+        })
+    }
+
+    /// The promotions that somebody has to look after: started and not over, or over without a receipt.
+    pub fn unsettled(&mut self) -> Result<Vec<String>, StoreError> {
+        self.step(async |step| {
+            let query = "SELECT id FROM promotions WHERE NOT is_sealed AND state NOT IN ('checking', 'waiting') ORDER BY id";
+            Ok(sqlx::query(query).fetch_all(&mut *step.transaction).await?.iter().map(|row| row.get("id")).collect())
+        })
+    }
+
+    /// Remembers that a promotion which is over has its receipt.
+    pub fn seal(&mut self, id: &str) -> Result<(), StoreError> {
+        self.step(async |step| {
+            let query = sqlx::query("UPDATE promotions SET is_sealed = 1 WHERE id = ?").bind(id);
+            query.execute(&mut *step.transaction).await.map(drop)
         })
     }
 

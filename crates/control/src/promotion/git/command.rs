@@ -18,6 +18,8 @@ use crate::promotion::error::PromotionError;
 
 /// No exchange with a repository takes longer; what does is ended and asked about.
 const LONGEST: Duration = Duration::from_secs(300);
+/// To be told where a branch is takes no longer.
+const LONGEST_QUESTION: Duration = Duration::from_secs(30);
 
 /// Variables that say how a repository is reached, and nothing else.
 const PASSED: &[&str] = &["PATH", "HOME", "USER", "SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
@@ -34,6 +36,8 @@ const SETTINGS: &[&str] = &[
     "commit.gpgSign=false",
     "push.gpgSign=false",
     "credential.helper=",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=30",
     "protocol.allow=never",
     "protocol.file.allow=always",
     "protocol.https.allow=always",
@@ -82,9 +86,18 @@ impl Git {
 
     /// Runs a command to its end; that it failed is for the caller to see.
     pub(super) fn try_run(&self, arguments: &[&str], stdin: &[u8], more: &[(&str, &str)]) -> Result<Ended, PromotionError> {
+        self.run_for(LONGEST, arguments, stdin, more)
+    }
+
+    /// The same for a short question to a repository.
+    pub(super) fn ask(&self, arguments: &[&str]) -> Result<Ended, PromotionError> {
+        self.run_for(LONGEST_QUESTION, arguments, b"", &[])
+    }
+
+    fn run_for(&self, longest: Duration, arguments: &[&str], stdin: &[u8], more: &[(&str, &str)]) -> Result<Ended, PromotionError> {
         let act = arguments.first().copied().unwrap_or("git");
         let child = self.command(arguments, more).spawn().map_err(|source| PromotionError::NoGit { source })?;
-        attend(child, stdin).map_err(|source| PromotionError::Git { act: act.to_owned(), cause: source.to_string() })
+        attend(child, stdin, longest).map_err(|source| PromotionError::Git { act: act.to_owned(), cause: source.to_string() })
     }
 
     /// Runs a command that has to succeed, and answers with what it printed.
@@ -112,7 +125,9 @@ impl Git {
     #[expect(clippy::disallowed_methods, reason = "git speaks with repositories; this is the one place that starts it")]
     fn command(&self, arguments: &[&str], more: &[(&str, &str)]) -> Command {
         let mut command = Command::new("git");
-        command.env_clear().envs(&self.environment);
+        command.env_clear();
+        // ssh asks on the terminal itself, whatever git is told.
+        command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=20").envs(&self.environment);
         command.envs([
             ("GIT_DIR", self.folder.as_os_str()),
             ("GIT_CONFIG_GLOBAL", "/dev/null".as_ref()),
@@ -134,7 +149,7 @@ impl Git {
 }
 
 /// Feeds a child, drains it, and waits for it no longer than it may take.
-fn attend(mut child: Child, stdin: &[u8]) -> std::io::Result<Ended> {
+fn attend(mut child: Child, stdin: &[u8], longest: Duration) -> std::io::Result<Ended> {
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     thread::scope(|scope| {
         let feed = scope.spawn(move || input.map_or(Ok(()), |mut input| input.write_all(stdin)));
@@ -146,7 +161,7 @@ fn attend(mut child: Child, stdin: &[u8]) -> std::io::Result<Ended> {
         };
         let stdout = drain(output.map(|stream| Box::new(stream) as _));
         let stderr = drain(errors.map(|stream| Box::new(stream) as _));
-        let status = wait(&mut child);
+        let status = wait(&mut child, longest);
         // A child that ends early does not read what is left for it.
         drop(feed.join());
         let read = |bytes: thread::Result<std::io::Result<Vec<u8>>>| bytes.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -155,16 +170,16 @@ fn attend(mut child: Child, stdin: &[u8]) -> std::io::Result<Ended> {
     })
 }
 
-fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+fn wait(child: &mut Child, longest: Duration) -> std::io::Result<ExitStatus> {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if begun.elapsed() > LONGEST {
+        if begun.elapsed() > longest {
             end(child)?;
-            return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("took longer than {} s", LONGEST.as_secs())));
+            return Err(std::io::Error::new(std::io::ErrorKind::TimedOut, format!("took longer than {} s", longest.as_secs())));
         }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));

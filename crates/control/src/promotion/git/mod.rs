@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
+use ringfence_isolation::OsText;
 use ringfence_patch::{Edit, Patch};
 
 use super::destination::Landed;
@@ -36,6 +37,17 @@ pub(super) struct CommitText<'a> {
     pub(super) promotion: &'a str,
     /// Seconds since 1970.
     pub(super) at: i64,
+}
+
+/// What a repository said of a push.
+#[derive(Debug)]
+pub(super) enum Pushed {
+    /// It took it.
+    Taken,
+    /// It did not, and will not.
+    Refused(String),
+    /// Nobody knows: the answer was lost, or somebody else was at the branch.
+    Unknown(String),
 }
 
 /// A branch, and our own repository beside it.
@@ -74,9 +86,9 @@ impl<'a> GitPlace<'a> {
     /// Where the branch is now.
     pub(super) fn tip(&self) -> Result<String, PromotionError> {
         let reference = self.reference();
-        let listed = self.git.try_run(&["ls-remote", "--quiet", "--", self.repository, &reference], b"", &[])?;
+        let listed = self.git.ask(&["ls-remote", "--quiet", "--", self.repository, &reference])?;
         if !listed.status.success() {
-            return Err(PromotionError::Unreachable { repository: self.repository.to_owned(), cause: listed.said() });
+            return Err(self.unreachable(listed.said()));
         }
         let text = String::from_utf8_lossy(&listed.stdout);
         let named = text.lines().find_map(|line| line.split_once('\t').filter(|(_, name)| *name == reference));
@@ -86,8 +98,34 @@ impl<'a> GitPlace<'a> {
 
     /// Fetches the tip of the branch.
     pub(super) fn fetch(&self) -> Result<GitBase, PromotionError> {
+        self.must_be_free()?;
         self.fetch_with(&["--depth=1"])?;
         self.base_at("refs/ringfence/base")
+    }
+
+    /// A branch that somebody works on takes no push, which git says only once it is pushed to: said here before anybody is asked.
+    fn must_be_free(&self) -> Result<(), PromotionError> {
+        let folder = Path::new(self.repository.strip_prefix("file://").unwrap_or(self.repository)).join(".git");
+        let head = std::fs::read_to_string(folder.join("HEAD")).unwrap_or_default();
+        if head.trim() != format!("ref: {}", self.reference()) {
+            return Ok(());
+        }
+        let settings = folder.join("config");
+        let asked = ["config", "--file", &settings.to_string_lossy(), "--get", "receive.denyCurrentBranch"];
+        let answer = String::from_utf8_lossy(&self.git.try_run(&asked, b"", &[])?.stdout).trim().to_ascii_lowercase();
+        match ["ignore", "warn", "false", "updateinstead"].contains(&answer.as_str()) {
+            true => Ok(()),
+            false => Err(PromotionError::NotTaken {
+                rule: format!(
+                    "branch `{}` is checked out in `{}`, and git lets nobody push to what somebody works on",
+                    self.branch, self.repository
+                ),
+                hint: format!(
+                    "name a bare repository, check out another branch there, or allow it: git -C '{}' config receive.denyCurrentBranch updateInstead",
+                    self.repository
+                ),
+            }),
+        }
     }
 
     /// Fetches the branch with all that led to it.
@@ -104,7 +142,7 @@ impl<'a> GitPlace<'a> {
         let fetched = self.git.try_run(&arguments, b"", &[])?;
         match fetched.status.success() {
             true => Ok(()),
-            false => Err(PromotionError::Unreachable { repository: self.repository.to_owned(), cause: fetched.said() }),
+            false => Err(self.unreachable(fetched.said())),
         }
     }
 
@@ -145,21 +183,23 @@ impl<'a> GitPlace<'a> {
         Ok((tree, commit))
     }
 
-    /// Pushes the commit onto exactly the base. The answer is what the repository said where it refused; whether the commit is there is asked with
-    /// [`landed`](Self::landed). A repository that did not answer is an error: nothing is known then.
-    pub(super) fn push(&self, base: &str, commit: &str) -> Result<Option<String>, PromotionError> {
+    /// Pushes the commit onto exactly the base. Whether it is there is asked with [`landed`](Self::landed).
+    pub(super) fn push(&self, base: &str, commit: &str) -> Result<Pushed, PromotionError> {
         let reference = self.reference();
         let lease = format!("--force-with-lease={reference}:{base}");
         let refspec = format!("{commit}:{reference}");
         let arguments = ["push", "--porcelain", "--no-verify", "--recurse-submodules=no", &lease, "--", self.repository, &refspec];
         let pushed = self.git.try_run(&arguments, b"", &[])?;
-        let told = String::from_utf8_lossy(&pushed.stdout);
-        let is_refused = told.lines().any(|line| line.starts_with('!'));
-        match (pushed.status.success(), is_refused || self.tip()? == commit) {
-            (true, _) => Ok(None),
-            (false, true) => Ok(Some(pushed.said())),
-            (false, false) => Err(PromotionError::Unreachable { repository: self.repository.to_owned(), cause: pushed.said() }),
-        }
+        Ok(match (pushed.status.success(), refusal(&pushed.stdout)) {
+            (true, _) => Pushed::Taken,
+            (false, Some(reason)) => Pushed::Refused(format!("{reason}; {}", pushed.said())),
+            (false, None) => Pushed::Unknown(pushed.said()),
+        })
+    }
+
+    /// That the repository did not answer.
+    pub(super) fn unreachable(&self, cause: String) -> PromotionError {
+        PromotionError::Unreachable { repository: self.repository.to_owned(), cause }
     }
 
     /// Asks the repository whether a commit is in the branch.
@@ -180,6 +220,14 @@ impl<'a> GitPlace<'a> {
     pub(super) fn blobs(&self) -> Result<Blobs, PromotionError> {
         self.git.blobs()
     }
+}
+
+/// Why a repository will not take a push, if it said so itself. That the branch was locked says only that another push is under way.
+fn refusal(porcelain: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(porcelain);
+    let line = text.lines().find(|line| line.starts_with('!') && line.contains("[remote rejected]"))?;
+    let reason = line.rsplit('\t').next().unwrap_or(line);
+    (!reason.contains("lock") && !reason.contains("failed to update ref")).then(|| OsText::from(reason).to_string())
 }
 
 /// A tree can be made by hand; such a one must not write elsewhere when it is laid out for checks.
