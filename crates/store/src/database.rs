@@ -1,8 +1,12 @@
 //! One SQLite file, used by several processes at once: opened, brought to the newest form, asked.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
@@ -30,6 +34,7 @@ impl Database {
             .busy_timeout(Duration::from_secs(30))
             .foreign_keys(true)
             .disable_statement_logging();
+        let _turn = first_use(path)?;
         let opened = runtime.block_on(async {
             let mut connection = options.connect().await?;
             migrations.run(&mut connection).await?;
@@ -37,6 +42,20 @@ impl Database {
         });
         let connection = opened.map_err(|e| broken(path, &e))?;
         Ok(Self { runtime, connection, path: path.to_owned() })
+    }
+}
+
+/// One process at a time makes a database or brings it to the newest form: the library's own steps are not safe against another's, and changing the
+/// journal's mode does not wait for anybody. Let go of when it is dropped.
+fn first_use(path: &Path) -> Result<File, StoreError> {
+    let place = path.with_extension("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&place).at("open", &place)?;
+    loop {
+        match flock(&file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(std::io::Error::from(errno)).at("lock", &place),
+        }
     }
 }
 

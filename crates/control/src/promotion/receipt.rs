@@ -197,12 +197,6 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
     Ok(())
 }
 
-/// Who says what in an envelope that `key` signed.
-fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
-    let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
-    decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
-}
-
 /// A request is about what was asked, prepared and shown here, and nothing else.
 fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> {
     let Matter::Promotion { asked, base, result, evidence, .. } = &request.matter else { return Err("is about no promotion".into()) };
@@ -212,6 +206,12 @@ fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> 
         && evidence.iter().all(|(name, digest)| is_here(name, digest))
         && (receipt.base.as_ref(), receipt.result.as_ref()) == (Some(base), Some(result));
     if is_same { Ok(()) } else { Err("is about something else than the receipt".into()) }
+}
+
+/// Who says what in an envelope that `key` signed.
+fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
+    let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
+    decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
 }
 
 /// Reads what is on record of a promotion.

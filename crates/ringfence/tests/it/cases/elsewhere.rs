@@ -9,16 +9,14 @@ pub(super) const HELD: &[(&str, &str)] = &[
     ("SBX-116", "a_name_is_resolved_once_and_what_was_checked_is_dialled"),
     ("SBX-122", "an_https_rule_passes_tls_for_its_name_and_nothing_else"),
     ("SBX-123", "no_spelling_leads_past_the_rules"),
+    ("SBX-165", "sbx_165_a_patch_that_was_swapped_after_its_approval_is_refused"),
 ];
 
 /// What cannot be played yet, or has no counterpart, and why.
-pub(super) const WAITING: &[(&str, &[&str])] = &[
-    (
-        "there are no rules over paths of the host that could be nested: a run sees its workspace and its inputs, and nothing is written back",
-        &["SBX-007"],
-    ),
-    ("nothing is approved or applied yet", &["SBX-165"]),
-];
+pub(super) const WAITING: &[(&str, &[&str])] = &[(
+    "there are no rules over paths of the host that could be nested: a run sees its workspace and its inputs, and nothing is written back",
+    &["SBX-007"],
+)];
 
 pub(super) fn ids() -> impl Iterator<Item = &'static str> {
     HELD.iter().map(|(id, _)| *id).chain(WAITING.iter().flat_map(|(_, ids)| ids.iter().copied()))

@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod export;
+mod harness;
 mod judge;
 mod play;
 mod rig;
