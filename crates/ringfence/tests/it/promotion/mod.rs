@@ -3,6 +3,7 @@
 mod branch;
 mod example;
 mod patches;
+mod races;
 mod rig;
 mod rules;
 mod targets;
