@@ -2,6 +2,7 @@
 
 mod branch;
 mod example;
+mod kills;
 mod patches;
 mod races;
 mod rig;
