@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringfence_evidence::{Chain, Event, Line, PublicKey, SigningKey, RunStatement, read_chain, verify};
+use ringfence_evidence::{Chain, Event, Line, PublicKey, RunStatement, SigningKey, read_chain, verify};
 
 /// A real record, whose key is not here: nobody can make another one that verifies.
 const EVENTS: &[u8] = include_bytes!("../../crates/ringfence/tests/records/format-1/events.jsonl");
