@@ -1,6 +1,7 @@
 //! From artifact to consequence: real repositories, real folders, real keys.
 
 mod branch;
+mod decisions;
 mod example;
 mod kills;
 mod patches;
