@@ -71,11 +71,12 @@ impl Electorate {
     }
 }
 
-/// True if a standing grant of this person covers the request. Every field narrows.
+/// True if a standing grant of this person covers the request. Every field narrows; what is taken back is not alike.
 pub(crate) fn covers(grant: &StandingGrant, person: &str, request: &ApprovalRequest) -> bool {
-    let Matter::Promotion { what, target, paths, .. } = &request.matter else { return false };
+    let Matter::Promotion { what, undoes, target, paths, .. } = &request.matter else { return false };
     grant.person == person
         && paths.is_empty()
+        && undoes.is_none()
         && grant.target == *target
         && grant.agent == what.agent
         && grant.agent_version == what.agent_version
