@@ -262,7 +262,7 @@ fn a_full_disk_of_the_home_at_any_step_loses_nothing() {
 #[test]
 fn a_full_target_folder_keeps_its_file_and_takes_the_new_one_once_there_is_room() {
     if !crate::support::is_root() {
-        println!("skipped: mounting a small file system needs root");
+        println!("skipped 1: mounting a small file system needs root");
         return;
     }
     let rig = Rig::with(User::Root, "", "");
