@@ -12,7 +12,11 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "an approval given in another process than the one that asked is used once",
         &["a_fix_is_tested_approved_and_applied_as_it_was_tested"],
     ),
-    ("O02", "a failure after an approval does not burn it", &["pr_05_an_artifact_that_was_altered_after_its_approval_is_not_applied"]),
+    (
+        "O02",
+        "a failure after an approval does not burn it",
+        &["a_branch_or_a_repository_that_is_gone_is_named_and_may_come_back", "a_folder_that_cannot_be_written_is_told_and_gone_on_with"],
+    ),
     (
         "O16",
         "an approver sees what will happen, and a change after that makes it void",

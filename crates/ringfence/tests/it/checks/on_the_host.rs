@@ -85,6 +85,23 @@ const HELD: &[(&str, &[&str])] = &[
     ("CR-13", &["cr_13_a_killed_supervisor_takes_everything_along"]),
     ("CR-14", &["a_stopped_launcher_cannot_extend_a_run"]),
     ("CR-15", &["very_many_runs_leave_nothing_and_take_no_more"]),
+    ("PR-04", &["pr_04_what_a_reviewer_could_miss_is_said_first"]),
+    ("PR-05", &["pr_05_an_artifact_that_was_altered_after_its_approval_is_not_applied"]),
+    ("PR-06", &["pr_06_a_branch_that_moved_since_the_tests_makes_it_stale"]),
+    (
+        "PR-07",
+        &[
+            "pr_07_twenty_who_ask_and_apply_at_once_make_one_change",
+            "pr_07_after_kills_at_any_moment_a_promotion_took_effect_once",
+            "pr_07_after_a_kill_at_every_step_of_applying_it_took_effect_once",
+        ],
+    ),
+    ("PR-09", &["pr_09_what_a_check_prints_is_data"]),
+    ("PR-10", &["pr_10_a_push_whose_answer_is_lost_is_settled_by_asking", "pr_10_a_push_that_breaks_off_stays_open_and_goes_on"]),
+    ("PR-11", &["pr_11_who_has_no_right_on_the_target_decides_nothing"]),
+    ("PR-12", &["pr_12_what_was_applied_is_taken_back_by_a_promotion_of_its_own"]),
+    ("PR-13", &["pr_13_nothing_of_the_workspaces_repository_runs_on_the_host"]),
+    ("CR-02", &["pr_07_after_kills_at_any_moment_a_promotion_took_effect_once"]),
     ("CR-16", &["cr_16_twenty_runs_that_are_told_to_stop_are_all_on_record"]),
 ];
 
@@ -98,7 +115,6 @@ const WAITING: &[(&str, &[&str])] = &[
             "GW-21", "GW-24", "GW-25", "GW-27",
         ],
     ),
-    ("nothing is promoted yet", &["PR-04", "PR-05", "PR-06", "PR-07", "PR-09", "PR-10", "PR-11", "PR-12", "PR-13", "CR-02"]),
     (
         "there is no server yet",
         &[
