@@ -18,6 +18,9 @@ pub enum Matter {
         asked: Digest,
         /// What is to be promoted.
         what: Box<Provenance>,
+        /// The promotion that it takes back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undoes: Option<String>,
         /// The target's name.
         target: String,
         /// What the target holds.
