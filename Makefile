@@ -42,11 +42,13 @@ fuzz:            ## fuzz what strangers write: 10 minutes or 200,000 inputs a ta
 	@scripts/setup.sh cc c++
 	scripts/fuzz.sh
 
-soak:            ## the tests that repeat, in full: 200 kills, every full disk, 500 exports, 1,000 edits, 10,000 runs
+soak:            ## the tests that repeat, in full: 200 kills, every full disk, 500 exports, 1,000 edits, 10,000 runs, 100 kills of promotions, 10,000 races of approvals
 	@scripts/setup.sh python3 cc
 	cargo test -p ringfence-isolation --test it export_race -- --nocapture
 	RINGFENCE_KILLS=200 RINGFENCE_FULL=100 RINGFENCE_RACES=50 RINGFENCE_EDITS=1000 \
 		cargo test -p ringfence --test it -- --nocapture kills:: full:: race:: edits::
+	RINGFENCE_APPROVAL_RACES=10000 cargo test -p ringfence-store --test it -- --nocapture approvals::
+	RINGFENCE_PROMOTION_KILLS=100 RINGFENCE_VERDICT_RACES=100 cargo test -p ringfence --test it -- --nocapture promotion::kills:: promotion::races::
 	RINGFENCE_SOAK=10000 cargo test -p ringfence --test soak
 
 bench:           ## how long a run takes beside bubblewrap and others, one at a time and many at once (BENCH_ROUNDS)

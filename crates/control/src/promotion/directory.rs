@@ -299,3 +299,116 @@ pub(super) fn name_of(path: &str) -> Result<String, PromotionError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const MOST: u64 = 1000;
+
+    struct Case {
+        folder: tempfile::TempDir,
+        place: DirectoryPlace,
+    }
+
+    impl Case {
+        /// A folder that holds `there`.
+        fn with(there: Option<&str>) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            if let Some(text) = there {
+                fs::write(folder.path().join("report.md"), text).unwrap();
+            }
+            let place = DirectoryPlace::open(folder.path().to_str().unwrap(), "report.md", "p").unwrap();
+            Self { folder, place }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.folder.path().join(name), text).unwrap();
+        }
+
+        fn assert_holds(&self, wanted: &[(&str, &str)]) {
+            let mut found: Vec<(String, String)> = fs::read_dir(self.folder.path())
+                .unwrap()
+                .flatten()
+                .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
+                .collect();
+            found.sort();
+            assert_eq!(found, wanted.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect::<Vec<_>>());
+        }
+    }
+
+    fn edit(old: Option<&str>, new: Option<&str>) -> Edit {
+        let blob = |text: &str| Blob { mode: FileMode::Plain, bytes: text.into() };
+        Edit { path: b"report.md".to_vec(), old: old.map(blob), new: new.map(blob) }
+    }
+
+    /// Each change, cut short after each of its steps, and what is left afterwards.
+    #[test]
+    fn whoever_comes_after_a_crash_sees_how_far_it_came() {
+        for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
+            let (case, edit) = (Case::with(old), edit(old, new));
+            case.place.draft(&edit).unwrap();
+            assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
+            // Drafted once more, by somebody who is killed in the middle.
+            case.write(".ringfence-p.part", "ne");
+            assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
+            case.place.draft(&edit).unwrap();
+            assert_eq!(case.place.apply(&edit).unwrap(), Landed::Yes);
+            assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Yes);
+            case.place.clear().unwrap();
+            let left: Vec<(&str, &str)> = new.map(|text| ("report.md", text)).into_iter().collect();
+            case.assert_holds(&left);
+            assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Yes);
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_put_there_stays_and_is_told() {
+        for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
+            for other in ["other", "x".repeat(3000).as_str()] {
+                let (case, edit) = (Case::with(old), edit(old, new));
+                case.place.draft(&edit).unwrap();
+                case.write("report.md", other);
+                assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+                assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
+                case.place.clear().unwrap();
+                case.assert_holds(&[("report.md", other)]);
+            }
+        }
+    }
+
+    /// Killed between changing places and changing them back.
+    #[test]
+    fn what_came_out_wrongly_is_put_back() {
+        for (draft, there, new) in [("other", Some("new"), Some("new")), ("other", None, None)] {
+            let (case, edit) = (Case::with(there), edit(Some("old"), new));
+            case.write(".ringfence-p", draft);
+            assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
+            case.place.clear().unwrap();
+            case.assert_holds(&[("report.md", "other")]);
+        }
+    }
+
+    /// Somebody who clears up takes the draft away.
+    #[test]
+    fn a_draft_that_is_gone_is_no_change() {
+        let (case, edit) = (Case::with(Some("old")), edit(Some("old"), Some("new")));
+        assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
+        case.write("report.md", "other");
+        assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
+        case.write("report.md", "new");
+        assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Yes);
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_left_alone() {
+        let (case, edit) = (Case::with(None), edit(Some("old"), Some("new")));
+        std::os::unix::fs::symlink("nowhere", case.folder.path().join("report.md")).unwrap();
+        case.place.draft(&edit).unwrap();
+        assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+        assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
+        assert!(fs::symlink_metadata(case.folder.path().join("report.md")).unwrap().is_symlink());
+    }
+}

@@ -55,6 +55,9 @@ impl<'a> Line<'a> {
     /// Looks at the target, prepares the change, scans it, checks it, keeps the evidence, and asks. True if it has moved on.
     pub(super) fn examine(&self, authority: &mut Authority, attachments: &mut Attachments<'_>) -> Result<bool, PromotionError> {
         self.folder.keep(ASKED, self.row.request.as_bytes())?;
+        if let Some(cause) = self.is_out_of_date()? {
+            return self.end(authority, PromotionState::Stale, &cause);
+        }
         let examined = match self.look_into(attachments) {
             Ok(examined) => examined,
             Err(PromotionError::Unfit(unfit)) => return self.end(authority, PromotionState::Refused, &unfit.in_full()),
@@ -307,7 +310,7 @@ impl<'a> Line<'a> {
     fn is_out_of_date(&self) -> Result<Option<String>, PromotionError> {
         let (settings, asked) = (&self.runner.settings, &self.asked);
         if settings.targets.get(&asked.target.name) != Some(&asked.target) {
-            return Ok(Some(format!("the settings of target `{}` are not what they were when persons were asked", asked.target.name)));
+            return Ok(Some(format!("the settings of target `{}` are not what they were when it was asked for", asked.target.name)));
         }
         if asked.undoes.is_none() {
             registry::active_now(&self.runner.home, &asked.what.agent)?;

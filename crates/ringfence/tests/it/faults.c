@@ -5,7 +5,8 @@
    FAULT_KIND=kill  FAULT_AT=n: killed before call n.
    FAULT_KIND=full  FAULT_AT=n: from call n on, what would take room below FAULT_BELOW says that there is none.
    FAULT_KIND=count-kill or count-full: at its end the process writes the number of such calls to FAULT_COUNT.
-   FAULT_KIND=clock: every second look at the wall clock is years back. */
+   FAULT_KIND=clock: every second look at the wall clock is years back.
+   FAULT_KIND=shift FAULT_AT=n: the wall clock is n seconds ahead. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ static int is_file_below(int file) {
 
 /* True if this call fails for want of room. */
 static int fails(int takes_room) {
-    if (self() != first || !strcmp(kind, "clock")) return 0;
+    if (self() != first || !strcmp(kind, "clock") || !strcmp(kind, "shift")) return 0;
     if (strstr(kind, "full") && !takes_room) return 0;
     calls++;
     if (at < 0 || calls < at) return 0;
@@ -96,5 +97,6 @@ int open64(const char *path, int flags, ...) {
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int answer = syscall(SYS_clock_gettime, clock, time);
     if (!answer && clock == CLOCK_REALTIME && !strcmp(kind, "clock") && looks++ % 2) time->tv_sec -= 100000000;
+    if (!answer && clock == CLOCK_REALTIME && !strcmp(kind, "shift")) time->tv_sec += at;
     return answer;
 }

@@ -19,17 +19,20 @@ pub(crate) enum Fault {
     Full(u64),
     /// The wall clock goes back and forth.
     Clock,
+    /// The wall clock is so many seconds ahead, or behind.
+    Shift(i64),
 }
 
 /// `ringfence` with these arguments and a fault.
 pub(crate) fn faulty(place: &Place, fault: Fault, arguments: &[&str]) -> Command {
     let (kind, at) = match fault {
-        Fault::Kill(at) => ("kill", at),
-        Fault::Full(at) => ("full", at),
-        Fault::Clock => ("clock", 0),
+        Fault::Kill(at) => ("kill", at.to_string()),
+        Fault::Full(at) => ("full", at.to_string()),
+        Fault::Clock => ("clock", "0".to_owned()),
+        Fault::Shift(seconds) => ("shift", seconds.to_string()),
     };
     let mut command = preloaded(place, kind);
-    command.env("FAULT_AT", at.to_string()).args(arguments);
+    command.env("FAULT_AT", at).args(arguments);
     command
 }
 

@@ -6,6 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use sqlx::{Row, Sqlite, Transaction};
 
+/// How much later it must be than what is remembered to be remembered anew, milliseconds.
+const REMEMBERED_TO: i64 = 1000;
+
 /// What the clocks of this machine say, milliseconds.
 struct Moment {
     wall: i64,
@@ -28,14 +31,22 @@ impl Moment {
         let passed = if is_same_boot { (self.running - before.running).max(0) } else { 0 };
         self.wall.max(before.wall.saturating_add(passed))
     }
+
+    /// True if the time that follows from what is remembered is right for now.
+    fn follows(&self, before: &Self, now: i64) -> bool {
+        !self.boot.is_empty() && self.boot == before.boot && self.running >= before.running && now - before.wall < REMEMBERED_TO
+    }
 }
 
 /// Looks at the clock and remembers what it said.
 pub(super) async fn advance(transaction: &mut Transaction<'_, Sqlite>) -> Result<i64, sqlx::Error> {
     let moment = Moment::now();
     let row = sqlx::query("SELECT wall, boot, running FROM clock").fetch_optional(&mut **transaction).await?;
-    let now =
-        row.map_or(moment.wall, |row| moment.after(&Moment { wall: row.get("wall"), boot: row.get("boot"), running: row.get("running") }));
+    let before = row.map(|row| Moment { wall: row.get("wall"), boot: row.get("boot"), running: row.get("running") });
+    let now = before.as_ref().map_or(moment.wall, |before| moment.after(before));
+    if before.is_some_and(|before| moment.follows(&before, now)) {
+        return Ok(now);
+    }
     sqlx::query("INSERT OR REPLACE INTO clock VALUES (1, ?, ?, ?)")
         .bind(now)
         .bind(&moment.boot)
@@ -51,6 +62,16 @@ mod tests {
 
     fn moment(wall: i64, boot: &str, running: i64) -> Moment {
         Moment { wall, boot: boot.into(), running }
+    }
+
+    #[test]
+    fn a_time_is_remembered_once_a_second_and_in_each_boot() {
+        let before = moment(10_000, "a", 500);
+        assert!(moment(10_900, "a", 1_400).follows(&before, 10_900));
+        assert!(!moment(11_000, "a", 1_500).follows(&before, 11_000));
+        assert!(!moment(90_000, "a", 501).follows(&before, 90_000), "set forward");
+        assert!(!moment(10_100, "b", 501).follows(&before, 10_100), "another boot");
+        assert!(!moment(10_100, "", 501).follows(&moment(10_000, "", 500), 10_100), "no boot that is named");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const PARTS: [Part; 6] = [Part::Approve("anna"), Part::Approve("ben"), Part::Den
 /// What one of them was told.
 #[derive(Debug)]
 enum Told {
-    Said(Verdict, &'static str, Decided),
+    Said(Verdict, &'static str, Box<Decided>),
     Used(bool),
 }
 
@@ -42,10 +42,10 @@ struct Race {
 
 impl Race {
     fn number(number: u64) -> Self {
-        let lasts = |few: u64| if number % few == 0 { i64::try_from(number % 5).unwrap() } else { 60_000 };
+        let lasts = |few: u64| if number.is_multiple_of(few) { i64::try_from(number % 5).unwrap() } else { 60_000 };
         Self {
             id: format!("race{number}"),
-            is_alone: number % 3 == 0,
+            is_alone: number.is_multiple_of(3),
             quorum: 1 + u32::try_from(number % 2).unwrap(),
             decide_for: lasts(7),
             execute_for: lasts(11),
@@ -92,7 +92,7 @@ impl Race {
             envelope: format!("{person} says {verdict}"),
             standing: None,
         };
-        Told::Said(verdict, person, authority.decide(&self.approval(), &decision, &everybody).unwrap())
+        Told::Said(verdict, person, Box::new(authority.decide(&self.approval(), &decision, &everybody).unwrap()))
     }
 
     fn use_it(&self, authority: &mut Authority) -> bool {
@@ -140,8 +140,8 @@ impl Race {
 
 fn recorded(told: &Told) -> Option<(&str, Verdict)> {
     match told {
-        Told::Said(verdict, person, Decided::Recorded(_)) => Some((person, *verdict)),
-        Told::Said(..) | Told::Used(_) => None,
+        Told::Said(verdict, person, decided) => matches!(**decided, Decided::Recorded(_)).then_some((*person, *verdict)),
+        Told::Used(_) => None,
     }
 }
 

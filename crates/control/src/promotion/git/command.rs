@@ -64,9 +64,9 @@ pub(super) struct Ended {
 impl Ended {
     /// What git said, for a person: its last lines, in which nothing steers a terminal.
     pub(super) fn said(&self) -> String {
-        const LINES: usize = 6;
+        const LINES: usize = 8;
         let text = String::from_utf8_lossy(&self.stderr);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !["", "remote:"].contains(line)).collect();
         let last = lines.len().saturating_sub(LINES);
         OsText::from(lines[last..].join("; ").as_str()).to_string()
     }

@@ -47,8 +47,8 @@ impl Kill {
         if matches!(self, Self::Whole) {
             // While it stands still it starts nothing more.
             kill_process(pid, Signal::STOP).unwrap_or_default();
-            for descendant in descendants(child.id()) {
-                Pid::from_raw(descendant as i32).map(|pid| kill_process(pid, Signal::KILL).unwrap_or_default());
+            for descendant in descendants(child.id()).into_iter().filter_map(|pid| Pid::from_raw(pid as i32)) {
+                kill_process(descendant, Signal::KILL).unwrap_or_default();
             }
         }
         kill_process(pid, Signal::KILL).unwrap_or_default();
