@@ -349,13 +349,13 @@ mod tests {
     fn whoever_comes_after_a_crash_sees_how_far_it_came() {
         for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
             let (case, edit) = (Case::with(old), edit(old, new));
-            case.place.draft(&edit).unwrap();
+            case.place.make_ready(&edit, None).unwrap();
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
             // Drafted once more, by somebody who is killed in the middle.
             case.write(".ringfence-p.part", "ne");
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
-            case.place.draft(&edit).unwrap();
-            assert_eq!(case.place.apply(&edit).unwrap(), Landed::Yes);
+            case.place.make_ready(&edit, None).unwrap();
+            assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Yes);
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Yes);
             case.place.clear().unwrap();
             let left: Vec<(&str, &str)> = new.map(|text| ("report.md", text)).into_iter().collect();
@@ -369,9 +369,9 @@ mod tests {
         for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
             for other in ["other", "x".repeat(3000).as_str()] {
                 let (case, edit) = (Case::with(old), edit(old, new));
-                case.place.draft(&edit).unwrap();
+                case.place.make_ready(&edit, None).unwrap();
                 case.write("report.md", other);
-                assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+                assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
                 assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
                 case.place.clear().unwrap();
                 case.assert_holds(&[("report.md", other)]);
@@ -406,9 +406,34 @@ mod tests {
     fn a_link_in_its_place_is_left_alone() {
         let (case, edit) = (Case::with(None), edit(Some("old"), Some("new")));
         std::os::unix::fs::symlink("nowhere", case.folder.path().join("report.md")).unwrap();
-        case.place.draft(&edit).unwrap();
-        assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+        case.place.make_ready(&edit, None).unwrap();
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
         assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
         assert!(fs::symlink_metadata(case.folder.path().join("report.md")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions_and_one_with_two_names_is_left_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let (case, edit) = (Case::with(Some("old")), edit(Some("old"), Some("new")));
+        let path = case.folder.path().join("report.md");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let seen = case.place.look(MOST).unwrap().unwrap();
+        case.place.make_ready(&edit, Some(&seen)).unwrap();
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Yes);
+        case.place.clear().unwrap();
+        case.assert_holds(&[("report.md", "new")]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        fs::hard_link(&path, case.folder.path().join("other.md")).unwrap();
+        assert!(case.place.look(MOST).unwrap_err().to_string().contains("2 names"));
+    }
+
+    /// Somebody else who can write to the folder puts something of theirs where the draft is.
+    #[test]
+    fn what_is_not_the_tested_file_is_not_called_applied() {
+        let (case, edit) = (Case::with(Some("old")), edit(Some("old"), Some("new")));
+        case.place.make_ready(&edit, None).unwrap();
+        case.write(".ringfence-p", "theirs");
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
     }
 }
