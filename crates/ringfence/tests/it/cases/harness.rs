@@ -13,6 +13,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
         &["a_fix_is_tested_approved_and_applied_as_it_was_tested"],
     ),
     ("O02", "a failure after an approval does not burn it", &["pr_05_an_artifact_that_was_altered_after_its_approval_is_not_applied"]),
+    ("O06", "two approvals at once are never swapped", &["o_06_a_yes_to_one_and_a_no_to_another_are_never_swapped"]),
     (
         "O16",
         "an approver sees what will happen, and a change after that makes it void",
@@ -31,7 +32,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
 const WAITING: &[(&str, &[&str])] = &[
     (
         "there is no model loop yet: turns, pauses inside a script, histories and compaction",
-        &["O03", "O05", "O06", "O07", "O08", "O09", "O10", "O19"],
+        &["O03", "O05", "O07", "O08", "O09", "O10", "O19"],
     ),
     ("there is no gateway yet: calls of tools, with arguments that a rule or an approval is about", &["O04", "O17", "O18", "O20", "O21"]),
     ("there are no traces yet", &["O11", "O12", "O13", "O14", "O15"]),
