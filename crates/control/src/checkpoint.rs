@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::Path;
 
-use ringfence_evidence::{Digest, PublicKey, STATEMENT_FILE, Statement, Subject};
+use ringfence_evidence::{Digest, EVENTS_FILE, PublicKey, STATEMENT_FILE, Statement, Subject, verify};
 use ringfence_store::{Home, now};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::promotion::RECEIPT;
+use crate::promotion::{RECEIPT, verify_promotion};
 use crate::run::Runner;
 
 /// `predicateType` of a checkpoint.
@@ -62,7 +62,7 @@ fn sealed(folder: &Path, file: &str, kind: &str) -> Result<Vec<Subject>, RunErro
     Ok(subjects)
 }
 
-/// Holds a home against a checkpoint that `key` signed: every record that it names must be there as it was. Answers with it, or says what is wrong.
+/// Holds a home against a checkpoint that `key` signed: every record that it names must be there as it was, and hold. Answers with it, or says what is wrong.
 pub fn verify_checkpoint(home: &Home, checkpoint: &[u8], key: &PublicKey) -> Result<Checkpoint, String> {
     let statement: Statement<Checkpoint> =
         Statement::open(checkpoint, key, CHECKPOINT_TYPE).map_err(|cause| format!("the checkpoint {cause}"))?;
@@ -72,6 +72,7 @@ pub fn verify_checkpoint(home: &Home, checkpoint: &[u8], key: &PublicKey) -> Res
             Some(("promotion", name)) if is_name(name) => home.promotions().join(name).join(RECEIPT),
             _ => return Err(format!("the checkpoint names `{}`, which is no record", subject.name.escape_debug())),
         };
+        is_whole(&place, key).map_err(|cause| format!("{}: {cause}", subject.name))?;
         match fs::read(&place) {
             Ok(bytes) if subject.is(&subject.name, &Digest::of(&bytes)) => {}
             Ok(_) => return Err(format!("{} is sealed otherwise than when the checkpoint was made", subject.name)),
@@ -79,6 +80,16 @@ pub fn verify_checkpoint(home: &Home, checkpoint: &[u8], key: &PublicKey) -> Res
         }
     }
     Ok(statement.predicate)
+}
+
+/// The record behind a seal holds, where the seal is there.
+fn is_whole(seal: &Path, key: &PublicKey) -> Result<(), String> {
+    let Some(folder) = seal.parent().filter(|_| seal.exists()) else { return Ok(()) };
+    if seal.ends_with(RECEIPT) {
+        return verify_promotion(folder, key).map(drop);
+    }
+    let read = |name: &str| fs::read(folder.join(name)).map_err(|e| format!("{name}: {e}"));
+    verify(&read(EVENTS_FILE)?, &read(STATEMENT_FILE)?, key).map(drop).map_err(|e| e.to_string())
 }
 
 fn is_name(text: &str) -> bool {

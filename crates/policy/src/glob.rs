@@ -47,6 +47,11 @@ impl Glob {
         parts_match(&pattern, &parts)
     }
 
+    /// True if the whole of a path in lower case matches, in whatever case the glob is written.
+    pub fn matches_folded(&self, folded: &[u8]) -> bool {
+        Self(self.0.to_ascii_lowercase()).matches(folded)
+    }
+
     /// The smallest scope that certainly holds all that the glob can match.
     pub fn scope(&self) -> PathScope {
         let fixed: Vec<&str> = self.0.split('/').take_while(|part| !part.contains(['*', '?'])).collect();

@@ -42,6 +42,26 @@ const PROTECTED: &[&str] = &[
     "ci/**",
     ".gitignore",
     "**/.gitignore",
+    // What says how a build or a check goes.
+    "**/Makefile",
+    "**/makefile",
+    "**/GNUmakefile",
+    "**/package.json",
+    "**/pyproject.toml",
+    "**/setup.cfg",
+    "**/setup.py",
+    "**/tox.ini",
+    "**/pytest.ini",
+    "**/noxfile.py",
+    "**/jest.config.*",
+    "**/vitest.config.*",
+    "**/.mocharc*",
+    "**/Rakefile",
+    "**/pom.xml",
+    "**/build.gradle*",
+    "**/CMakeLists.txt",
+    "**/build.rs",
+    "**/.cargo/**",
 ];
 
 /// Where tests usually are.

@@ -83,9 +83,10 @@ impl Target {
         self.tests.iter().any(|glob| glob.matches(path))
     }
 
-    /// True if a change of this path needs an approval of its own, whatever the change is.
+    /// True if a change of this path needs an approval of its own, whatever the change is, and in whatever case of letters it is written.
     pub fn is_protected(&self, path: &[u8]) -> bool {
-        self.protected.iter().any(|glob| glob.matches(path))
+        let folded = path.to_ascii_lowercase();
+        self.protected.iter().any(|glob| glob.matches(path) || glob.matches_folded(&folded))
     }
 }
 

@@ -169,7 +169,9 @@ pub fn draft_of(path: &Path) -> PathBuf {
 
 /// Writes a file so that it is there whole or not at all, and durably.
 pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
-    by_way_of_draft(path, bytes, mode, File::sync_all).map(drop)
+    by_way_of_draft(path, bytes, mode, File::sync_all)?;
+    let folder = path.parent().unwrap_or(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).at("flush", folder)
 }
 
 /// Writes a file so that every reader sees it whole or not at all. It is durable once the file that is handed out, and its folder, are flushed.

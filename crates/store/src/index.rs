@@ -170,6 +170,13 @@ impl Index {
         self.all(query).map(|rows| rows.iter().map(artifact_row).collect())
     }
 
+    /// The agents whose runs made an artifact.
+    pub fn agents_that_made(&mut self, artifact: &Digest) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT DISTINCT agent FROM runs JOIN artifacts ON artifacts.run = runs.run WHERE artifacts.sha256 = ?";
+        let rows = self.all(sqlx::query(query).bind(artifact.to_string()))?;
+        Ok(rows.iter().map(|row| row.get("agent")).collect())
+    }
+
     /// The artifacts of one run, or of the newest runs.
     pub fn artifacts(&mut self, run: Option<&str>) -> Result<Vec<ArtifactRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM artifacts WHERE ?1 IS NULL OR run = ?1 ORDER BY run DESC, path LIMIT 10000").bind(run);

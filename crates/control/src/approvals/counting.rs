@@ -4,23 +4,31 @@
 use std::collections::BTreeMap;
 
 use ringfence_evidence::Digest;
-use ringfence_store::{ApprovalRow, DecisionRow, Home, Verdict};
+use ringfence_store::{ApprovalRow, ApprovalState, Authority, DecisionRow, Home, StandingRow, Verdict};
 
 use super::decision::{self, StandingGrant};
 use super::error::ApprovalError;
 use super::request::{ApprovalRequest, Matter};
+use crate::moment;
 use crate::registry::{Person, Persons};
 
 /// The persons as they are now.
 #[derive(Debug)]
 pub(crate) struct Electorate {
     persons: BTreeMap<String, Person>,
+    standing: BTreeMap<String, StandingRow>,
+    now: i64,
 }
 
 impl Electorate {
     pub(crate) fn of(home: &Home) -> Result<Self, ApprovalError> {
         let all = Persons::of(home).all()?;
-        Ok(Self { persons: all.into_iter().map(|person| (person.name.to_string(), person)).collect() })
+        let mut authority = Authority::open(home)?;
+        Ok(Self {
+            persons: all.into_iter().map(|person| (person.name.to_string(), person)).collect(),
+            standing: authority.standing()?.into_iter().map(|row| (row.id.clone(), row)).collect(),
+            now: authority.now()?,
+        })
     }
 
     /// Why this person may not decide about this request, if so.
@@ -59,8 +67,9 @@ impl Electorate {
         let key = person.key.as_ref().filter(|key| key.id() == made.key)?;
         let is_sound = digest.to_string() == row.digest && request.approval == row.id && request.consent.quorum == row.quorum;
         let says_so = match &made.standing {
-            Some(_) => {
-                made.verdict == Verdict::Approve && covers(&decision::open_standing(&made.envelope, key).ok()?, &made.person, &request)
+            Some(id) => {
+                let grant = decision::open_standing(&made.envelope, key).ok()?;
+                made.verdict == Verdict::Approve && self.stands(&grant, id, row) && covers(&grant, &made.person, &request)
             }
             None => {
                 let said = decision::open(&made.envelope, key, &digest, &request.preview).ok()?;
@@ -71,9 +80,19 @@ impl Electorate {
     }
 }
 
-/// True if a standing grant of this person covers the request. Every field narrows; what is taken back is not alike.
+impl Electorate {
+    /// True if a standing grant is the one that is meant, was not withdrawn, has not been used more often than was signed, and lives: now, or when the
+    /// approval was used.
+    fn stands(&self, grant: &StandingGrant, id: &str, row: &ApprovalRow) -> bool {
+        let when = moment::in_words(row.settled_at.filter(|_| row.state == ApprovalState::Consumed).unwrap_or(self.now));
+        let known = self.standing.get(id);
+        grant.grant == id && grant.until > when && known.is_some_and(|known| known.ended_at.is_none() && known.used <= grant.uses)
+    }
+}
+
+/// True if a standing grant of this person covers the request. Every field narrows; nothing is taken back by one.
 pub(crate) fn covers(grant: &StandingGrant, person: &str, request: &ApprovalRequest) -> bool {
-    let Matter::Promotion { what, undoes, target, paths, .. } = &request.matter else { return false };
+    let Matter::Promotion { what, target, paths, undoes, .. } = &request.matter else { return false };
     grant.person == person
         && paths.is_empty()
         && undoes.is_none()

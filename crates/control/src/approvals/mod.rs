@@ -17,7 +17,7 @@ use ringfence_evidence::{Digest, SigningKey};
 use ringfence_store::{ApprovalRow, Authority, Decided, Home, NewDecision, Verdict, now};
 
 use crate::registry::Person;
-pub(crate) use counting::Electorate;
+pub(crate) use counting::{Electorate, covers};
 pub use decision::{DECISION_TYPE, Decision, STANDING_TYPE, StandingGrant};
 pub(crate) use decision::{open as open_decision, open_standing};
 pub use error::ApprovalError;

@@ -129,8 +129,8 @@ pub(super) fn descriptor(name: &str, content: &Content) -> ResourceDescriptor {
         Content::Git { commit, tree } => {
             (name.to_owned(), [("gitCommit".to_owned(), commit.clone()), ("gitTree".to_owned(), tree.clone())].into())
         }
-        Content::File { name, sha256: Some(sha256) } => (name.clone(), [("sha256".to_owned(), sha256.hex())].into()),
-        Content::File { name, sha256: None } => (format!("no {name}"), [("sha256".to_owned(), Digest::of(b"").hex())].into()),
+        Content::File { name, sha256: Some(sha256), .. } => (name.clone(), [("sha256".to_owned(), sha256.hex())].into()),
+        Content::File { name, sha256: None, .. } => (format!("no {name}"), [("sha256".to_owned(), Digest::of(b"").hex())].into()),
     };
     ResourceDescriptor { name, digest, annotations: std::collections::BTreeMap::new() }
 }

@@ -1,13 +1,14 @@
 //! What the two kinds of places have in common: looked at, changed on paper, laid out for checks, changed in truth once, and asked whether they were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
-use ringfence_patch::{Blob, Edit, Limits, Mode, Patch};
+use ringfence_patch::{Blob, Edit, Limits, Mode, Patch, plain_or_quoted};
 use ringfence_policy::{Place, Target};
 
-use super::directory::{self, DirectoryPlace};
+use super::directory::{self, DirectoryPlace, Seen};
 use super::document::{Asked, Content};
 use super::error::{PromotionError, Unfit};
 use super::git::{CommitText, GitBase, GitPlace, Pushed};
@@ -24,7 +25,7 @@ pub(super) enum Destination<'a> {
 #[derive(Debug)]
 pub(super) enum Base {
     Git(GitBase),
-    File(Option<Blob>),
+    File(Option<Seen>),
 }
 
 /// Whether a change is in its place.
@@ -67,7 +68,8 @@ impl<'a> Destination<'a> {
             }
             (Self::Directory(_), Base::File(old)) => {
                 let new = Some(Blob { mode: Mode::Plain, bytes: artifact });
-                Ok(vec![Edit { path: directory::name_of(&asked.what.path)?.into_bytes(), old: old.clone(), new }])
+                let old = old.as_ref().map(|seen| seen.blob.clone());
+                Ok(vec![Edit { path: directory::name_of(&asked.what.path)?.into_bytes(), old, new }])
             }
             (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => Err(mixed()),
         }
@@ -80,9 +82,9 @@ impl<'a> Destination<'a> {
                 let (tree, commit) = place.commit(base, edits, text)?;
                 Ok(Content::Git { commit, tree })
             }
-            (Self::Directory(_), Base::File(_)) => {
+            (Self::Directory(_), Base::File(old)) => {
                 let edit = edits.first().ok_or_else(mixed)?;
-                Ok(file_content(&edit.path, edit.new.as_ref()))
+                Ok(file_content(&edit.path, edit.new.as_ref(), old.as_ref().map_or(directory::NEW_MODE, |old| old.mode)))
             }
             (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => Err(mixed()),
         }
@@ -98,14 +100,21 @@ impl<'a> Destination<'a> {
             (Self::Directory(_), Base::File(_)) => layout::files(edits, folder),
             (Self::Git(_), Base::File(_)) | (Self::Directory(_), Base::Git(_)) => return Err(mixed()),
         };
-        laid.map_err(|source| PromotionError::File { act: "lay out", path: folder.to_owned(), source })
+        laid.map_err(|source| match source.kind() {
+            // What the edits make cannot stand as files here.
+            ErrorKind::InvalidFilename | ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+                PromotionError::Unfit(Unfit::Layout(source.to_string()))
+            }
+            _ => PromotionError::File { act: "lay out", path: folder.to_owned(), source },
+        })
     }
 
     /// All that can be done before the approvals are used up, so that what fails here costs none.
-    pub(super) fn make_ready(&self, edits: &[Edit]) -> Result<(), PromotionError> {
-        match (self, edits.first()) {
-            (Self::Directory(place), Some(edit)) => place.draft(edit),
-            (Self::Directory(_), None) | (Self::Git(_), _) => Ok(()),
+    pub(super) fn make_ready(&self, base: &Base, result: &Content, edits: &[Edit]) -> Result<(), PromotionError> {
+        match (self, base, result) {
+            (Self::Git(place), Base::Git(base), Content::Git { commit, .. }) => place.rehearse_push(&base.commit, commit),
+            (Self::Directory(place), Base::File(old), _) => place.make_ready(edits.first().ok_or_else(mixed)?, old.as_ref()),
+            (Self::Git(_), ..) | (Self::Directory(_), ..) => Err(mixed()),
         }
     }
 
@@ -121,10 +130,7 @@ impl<'a> Destination<'a> {
                     (landed, Pushed::Taken) => Ok((landed, "git says that it did, but the branch is where it was".to_owned())),
                 }
             }
-            (Self::Directory(place), Content::File { .. }, Content::File { .. }) => {
-                let landed = place.apply(edits.first().ok_or_else(mixed)?)?;
-                Ok((landed, String::new()))
-            }
+            (Self::Directory(place), Content::File { .. }, Content::File { .. }) => place.apply(edits.first().ok_or_else(mixed)?),
             (Self::Git(_), ..) | (Self::Directory(_), ..) => Err(mixed()),
         }
     }
@@ -149,17 +155,47 @@ impl<'a> Destination<'a> {
 }
 
 impl Base {
+    /// A path that would be made although the base has one that differs from it in the case of letters alone: on some file systems they are one.
+    pub(super) fn collision(&self, edits: &[Edit]) -> Option<String> {
+        let Self::Git(base) = self else { return None };
+        let added: Vec<&Edit> = edits.iter().filter(|edit| edit.old.is_none()).collect();
+        if added.is_empty() {
+            return None;
+        }
+        let gone: BTreeSet<&[u8]> = edits.iter().filter(|edit| edit.new.is_none()).map(|edit| edit.path.as_slice()).collect();
+        let there = base.entries.keys().filter(|path| !gone.contains(path.as_slice())).flat_map(|path| prefixes(path));
+        let folded: BTreeMap<Vec<u8>, &[u8]> = there.map(|path| (path.to_ascii_lowercase(), path)).collect();
+        let collides = |path: &[u8]| folded.get(&path.to_ascii_lowercase()).filter(|found| **found != path).copied();
+        added.iter().flat_map(|edit| prefixes(&edit.path)).find_map(|path| {
+            let found = collides(path)?;
+            Some(format!("{} differs from {} in the case of letters alone", plain_or_quoted(path), plain_or_quoted(found)))
+        })
+    }
+
     /// What was looked at, in the words of the record.
     pub(super) fn content(&self, edits: &[Edit]) -> Content {
         match self {
             Self::Git(base) => Content::Git { commit: base.commit.clone(), tree: base.tree.clone() },
-            Self::File(old) => file_content(edits.first().map_or(b"", |edit| edit.path.as_slice()), old.as_ref()),
+            Self::File(old) => {
+                let name = edits.first().map_or(b"".as_slice(), |edit| edit.path.as_slice());
+                file_content(name, old.as_ref().map(|old| &old.blob), old.as_ref().map_or(0, |old| old.mode))
+            }
         }
     }
 }
 
-fn file_content(name: &[u8], blob: Option<&Blob>) -> Content {
-    Content::File { name: String::from_utf8_lossy(name).into_owned(), sha256: blob.map(|blob| Digest::of(&blob.bytes)) }
+/// A path, and each folder that leads to it.
+fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+    folders.chain([path])
+}
+
+fn file_content(name: &[u8], blob: Option<&Blob>, mode: u32) -> Content {
+    Content::File {
+        name: String::from_utf8_lossy(name).into_owned(),
+        sha256: blob.map(|blob| Digest::of(&blob.bytes)),
+        mode: blob.map(|_| format!("{mode:04o}")),
+    }
 }
 
 /// The documents of one promotion name two kinds of places, which nothing of ours writes.

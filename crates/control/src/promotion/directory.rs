@@ -12,12 +12,24 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use ringfence_evidence::Digest;
-use ringfence_patch::{Blob, Edit, Mode as FileMode};
+use ringfence_patch::{Blob, Edit, Mode as FileMode, plain_or_quoted};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fstat, fsync, open, openat, renameat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::destination::Landed;
 use super::error::PromotionError;
+
+/// A file as it stands in the folder, with what is to stay as it is when another takes its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) blob: Blob,
+    /// Its permissions.
+    pub(super) mode: u32,
+    owner: (u32, u32),
+}
+
+/// What a new file may be done with.
+pub(super) const NEW_MODE: u32 = 0o644;
 
 /// A folder, and the one file in it that a promotion is about.
 #[derive(Debug)]
@@ -28,6 +40,8 @@ pub(super) struct DirectoryPlace {
     draft: String,
     /// The draft while it is written.
     part: String,
+    /// What tells whether the file system can do what has to be done in one step.
+    trial: String,
 }
 
 impl DirectoryPlace {
@@ -37,7 +51,7 @@ impl DirectoryPlace {
         let opened = open(path, flags, Mode::empty());
         let folder = opened.map_err(|errno| PromotionError::File { act: "open", path: path.into(), source: errno.into() })?;
         let draft = format!(".ringfence-{promotion}");
-        Ok(Self { folder, path: path.into(), name: name.to_owned(), part: format!("{draft}.part"), draft })
+        Ok(Self { folder, path: path.into(), name: name.to_owned(), part: format!("{draft}.part"), trial: format!("{draft}.trial"), draft })
     }
 
     fn failed(&self, act: &'static str, name: &str) -> impl FnOnce(io::Error) -> PromotionError + use<> {
@@ -46,12 +60,16 @@ impl DirectoryPlace {
     }
 
     /// What is in place now.
-    pub(super) fn look(&self, most: u64) -> Result<Option<Blob>, PromotionError> {
-        self.read(&self.name, most).map_err(self.failed("read", &self.name))
+    pub(super) fn look(&self, most: u64) -> Result<Option<Seen>, PromotionError> {
+        self.see(&self.name, most).and_then(|seen| seen.map(replaceable).transpose()).map_err(self.failed("read", &self.name))
     }
 
-    /// A regular file of the folder; anything else of that name is an error, never followed.
     fn read(&self, name: &str, most: u64) -> io::Result<Option<Blob>> {
+        Ok(self.see(name, most)?.map(|(seen, _)| seen.blob))
+    }
+
+    /// A regular file of the folder, and how many names it has; anything else of that name is an error, never followed.
+    fn see(&self, name: &str, most: u64) -> io::Result<Option<(Seen, u64)>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -66,26 +84,53 @@ impl DirectoryPlace {
         let mut bytes = Vec::new();
         File::from(file).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         match bytes.len() as u64 <= most {
-            true => Ok(Some(Blob { mode: if status.st_mode & 0o111 == 0 { FileMode::Plain } else { FileMode::Executable }, bytes })),
+            true => {
+                let mode = if status.st_mode & 0o111 == 0 { FileMode::Plain } else { FileMode::Executable };
+                let owner = (status.st_uid, status.st_gid);
+                Ok(Some((Seen { blob: Blob { mode, bytes }, mode: status.st_mode & 0o7777, owner }, u64::from(status.st_nlink))))
+            }
             false => Err(io::Error::other(format!("is longer than {most} bytes, the most that the target takes"))),
         }
     }
 
-    /// Puts the new file beside its place. Nobody sees it there by its own name.
-    pub(super) fn draft(&self, edit: &Edit) -> Result<(), PromotionError> {
+    /// Puts the new file beside its place, with the permissions and the owner of the one that it is to replace. Nobody sees it there by its own name. What
+    /// the file system cannot do in one step is told now.
+    pub(super) fn make_ready(&self, edit: &Edit, old: Option<&Seen>) -> Result<(), PromotionError> {
+        self.try_out().map_err(self.failed("try out what has to be done in", "."))?;
         let Some(blob) = &edit.new else { return Ok(()) };
-        self.write_draft(blob).map_err(|source| {
+        self.write_draft(blob, old).map_err(|source| {
             // A part that cannot be taken away now is when the promotion is over.
             drop(self.remove(&self.part));
             self.failed("write", &self.draft)(source)
         })
     }
 
-    fn write_draft(&self, blob: &Blob) -> io::Result<()> {
-        self.remove(&self.part)?;
-        let mode = Mode::from_raw_mode(if blob.mode == FileMode::Executable { 0o755 } else { 0o644 });
+    /// Two files of our own change places, and one moves where nothing is.
+    fn try_out(&self) -> io::Result<()> {
+        let names = [&self.part, &self.trial];
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.folder, &self.part, flags, mode)?);
+        names.iter().try_for_each(|name| self.remove(name))?;
+        names.iter().try_for_each(|name| openat(&self.folder, name.as_str(), flags, Mode::from_raw_mode(0o600)).map(drop))?;
+        let moved = |flags| renameat_with(&self.folder, &self.part, &self.folder, &self.trial, flags);
+        let tried = moved(RenameFlags::EXCHANGE).and_then(|()| {
+            unlinkat(&self.folder, &self.trial, AtFlags::empty())?;
+            moved(RenameFlags::NOREPLACE)
+        });
+        names.iter().try_for_each(|name| self.remove(name))?;
+        tried.map_err(|errno| {
+            io::Error::new(io::Error::from(errno).kind(), format!("its file system cannot exchange files in one step: {errno}"))
+        })
+    }
+
+    fn write_draft(&self, blob: &Blob, old: Option<&Seen>) -> io::Result<()> {
+        self.remove(&self.part)?;
+        let mode = Mode::from_raw_mode(old.map_or(NEW_MODE, |old| old.mode));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.folder, &self.part, flags, Mode::from_raw_mode(0o600))?);
+        if let Some((user, group)) = old.map(|old| old.owner).filter(|owner| *owner != owner_of(&file)) {
+            let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+            rustix::fs::fchown(&file, Some(user), Some(group))?;
+        }
         rustix::fs::fchmod(&file, mode)?;
         file.write_all(&blob.bytes)?;
         file.sync_all()?;
@@ -95,7 +140,7 @@ impl DirectoryPlace {
 
     /// Takes away what is of the promotion's own, where something is. For one that is over.
     pub(super) fn clear(&self) -> Result<(), PromotionError> {
-        let names = [&self.part, &self.draft];
+        let names = [&self.part, &self.trial, &self.draft];
         names.into_iter().try_for_each(|name| self.remove(name).map_err(self.failed("remove", name)))
     }
 
@@ -113,16 +158,22 @@ impl DirectoryPlace {
     }
 
     /// Puts what was drafted in its place, if the place holds what was looked at.
-    pub(super) fn apply(&self, edit: &Edit) -> Result<Landed, PromotionError> {
+    pub(super) fn apply(&self, edit: &Edit) -> Result<(Landed, String), PromotionError> {
         let done = match (&edit.old, &edit.new) {
             (None, Some(_)) => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE),
             (Some(old), Some(_)) => self.exchange(old),
             (Some(old), None) => self.take_away(old),
             (None, None) => Ok(Landed::Yes),
         };
-        let landed = done.map_err(self.failed("put in place", &self.name))?;
+        let landed = match done {
+            // What the folder will never take is an end, not something to be tried for ever.
+            Err(source) if is_final(&source) => return Ok((Landed::No, source.to_string())),
+            done => done.map_err(self.failed("put in place", &self.name))?,
+        };
         fsync(&self.folder).map_err(io::Error::from).map_err(self.failed("flush", "."))?;
-        Ok(landed)
+        // Whoever else can write to the folder may have put something of theirs in the draft's place.
+        let is_there = edit.new.as_ref().map_or(Ok(true), |new| self.is(&self.name, new)).map_err(self.failed("read", &self.name))?;
+        Ok((if landed == Landed::Yes && !is_there { Landed::Moved } else { landed }, String::new()))
     }
 
     fn rename(&self, from: &str, to: &str, flags: RenameFlags) -> io::Result<Landed> {
@@ -141,7 +192,15 @@ impl DirectoryPlace {
         if self.is(&self.draft, old)? {
             return Ok(Landed::Yes);
         }
-        self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE).map(|_| Landed::Moved)
+        self.put_back()
+    }
+
+    /// What came out wrongly goes back, over the new file or, if that is gone by now, where nothing is.
+    fn put_back(&self) -> io::Result<Landed> {
+        match self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE)? {
+            Landed::Moved => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE).map(|_| Landed::Moved),
+            Landed::Yes | Landed::No => Ok(Landed::Moved),
+        }
     }
 
     fn take_away(&self, old: &Blob) -> io::Result<Landed> {
@@ -175,10 +234,14 @@ impl DirectoryPlace {
                     Landed::Moved
                 }
             }
-            // Something else came out.
+            // Something else came out. Where a third thing stands by now, it is kept beside that.
             Some(_) => {
-                let flags = if new.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
-                self.rename(&self.draft, &self.name, flags).map_err(self.failed("put back", &self.name))?;
+                let back = match place {
+                    Some(place) if Some(place) == new => self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE),
+                    None => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE),
+                    Some(_) => self.rename(&self.draft, &format!("{}.kept", self.draft), RenameFlags::NOREPLACE),
+                };
+                back.map_err(self.failed("put back", &self.name))?;
                 Landed::Moved
             }
             // It went to a place that was free, whatever became of it there (whole draft).
@@ -200,16 +263,39 @@ impl DirectoryPlace {
     }
 }
 
+/// A file that another can take the place of without anything being lost that nobody sees.
+fn replaceable((seen, names): (Seen, u64)) -> io::Result<Seen> {
+    let me = rustix::process::geteuid();
+    if names > 1 {
+        return Err(io::Error::other(format!("has {names} names (hard links), of which only one would be replaced")));
+    }
+    match me.is_root() || seen.owner.0 == me.as_raw() {
+        true => Ok(seen),
+        false => Err(io::Error::other(format!("belongs to user {}, and would not any more", seen.owner.0))),
+    }
+}
+
+fn owner_of(file: &File) -> (u32, u32) {
+    fstat(file).map_or((u32::MAX, u32::MAX), |status| (status.st_uid, status.st_gid))
+}
+
+fn is_final(error: &io::Error) -> bool {
+    let finals = [Errno::INVAL, Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::XDEV, Errno::OPNOTSUPP];
+    error.raw_os_error().is_some_and(|raw| finals.iter().any(|errno| errno.raw_os_error() == raw))
+}
+
 /// The name that an artifact has in a folder: the last part of its path, and nothing that hides or leads elsewhere.
 pub(super) fn name_of(path: &str) -> Result<String, PromotionError> {
     let name = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let is_plain =
-        !name.is_empty() && !name.starts_with(['.', '-']) && name.len() <= 200 && !name.chars().any(|c| c.is_control() || c == '%');
+    let is_plain = !name.is_empty()
+        && !name.starts_with(['.', '-'])
+        && name.len() <= 200
+        && name.chars().all(|c| c.is_alphanumeric() || " ._-+@~(),".contains(c));
     match is_plain {
         true => Ok(name.to_owned()),
         false => Err(PromotionError::NotTaken {
-            rule: format!("artifact `{}` has no name that a folder of others can take", path.escape_debug()),
-            hint: "export it under a plain name that does not begin with a dot or a hyphen".into(),
+            rule: format!("artifact {} has no name that a folder of others can take", plain_or_quoted(path.as_bytes())),
+            hint: "export it under a name of letters, digits, spaces and `._-+@~(),` that does not begin with a dot or a hyphen".into(),
         }),
     }
 }
@@ -263,13 +349,13 @@ mod tests {
     fn whoever_comes_after_a_crash_sees_how_far_it_came() {
         for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
             let (case, edit) = (Case::with(old), edit(old, new));
-            case.place.draft(&edit).unwrap();
+            case.place.make_ready(&edit, None).unwrap();
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
             // Drafted once more, by somebody who is killed in the middle.
             case.write(".ringfence-p.part", "ne");
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::No);
-            case.place.draft(&edit).unwrap();
-            assert_eq!(case.place.apply(&edit).unwrap(), Landed::Yes);
+            case.place.make_ready(&edit, None).unwrap();
+            assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Yes);
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Yes);
             case.place.clear().unwrap();
             let left: Vec<(&str, &str)> = new.map(|text| ("report.md", text)).into_iter().collect();
@@ -283,9 +369,9 @@ mod tests {
         for (old, new) in [(Some("old"), Some("new")), (None, Some("new")), (Some("old"), None)] {
             for other in ["other", "x".repeat(3000).as_str()] {
                 let (case, edit) = (Case::with(old), edit(old, new));
-                case.place.draft(&edit).unwrap();
+                case.place.make_ready(&edit, None).unwrap();
                 case.write("report.md", other);
-                assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+                assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
                 assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
                 case.place.clear().unwrap();
                 case.assert_holds(&[("report.md", other)]);
@@ -320,9 +406,34 @@ mod tests {
     fn a_link_in_its_place_is_left_alone() {
         let (case, edit) = (Case::with(None), edit(Some("old"), Some("new")));
         std::os::unix::fs::symlink("nowhere", case.folder.path().join("report.md")).unwrap();
-        case.place.draft(&edit).unwrap();
-        assert_eq!(case.place.apply(&edit).unwrap(), Landed::Moved);
+        case.place.make_ready(&edit, None).unwrap();
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
         assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
         assert!(fs::symlink_metadata(case.folder.path().join("report.md")).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_permissions_and_one_with_two_names_is_left_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let (case, edit) = (Case::with(Some("old")), edit(Some("old"), Some("new")));
+        let path = case.folder.path().join("report.md");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let seen = case.place.look(MOST).unwrap().unwrap();
+        case.place.make_ready(&edit, Some(&seen)).unwrap();
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Yes);
+        case.place.clear().unwrap();
+        case.assert_holds(&[("report.md", "new")]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+        fs::hard_link(&path, case.folder.path().join("other.md")).unwrap();
+        assert!(case.place.look(MOST).unwrap_err().to_string().contains("2 names"));
+    }
+
+    /// Somebody else who can write to the folder puts something of theirs where the draft is.
+    #[test]
+    fn what_is_not_the_tested_file_is_not_called_applied() {
+        let (case, edit) = (Case::with(Some("old")), edit(Some("old"), Some("new")));
+        case.place.make_ready(&edit, None).unwrap();
+        case.write(".ringfence-p", "theirs");
+        assert_eq!(case.place.apply(&edit).unwrap().0, Landed::Moved);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use ringfence_evidence::Digest;
+use ringfence_patch::plain_or_quoted;
 use ringfence_policy::{ArtifactKind, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,9 @@ pub enum Content {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<String>")]
         sha256: Option<Digest>,
+        /// Its permissions, in octal digits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<String>,
     },
 }
 
@@ -89,8 +93,11 @@ impl Content {
     pub fn in_words(&self) -> String {
         match self {
             Self::Git { commit, tree } => format!("commit {commit}, tree {tree}"),
-            Self::File { name, sha256: Some(sha256) } => format!("{name} as {sha256}"),
-            Self::File { name, sha256: None } => format!("no {name}"),
+            Self::File { name, sha256: Some(sha256), mode } => {
+                let mode = mode.as_deref().map(|mode| format!(", mode {mode}")).unwrap_or_default();
+                format!("{} as {sha256}{mode}", plain_or_quoted(name.as_bytes()))
+            }
+            Self::File { name, sha256: None, .. } => format!("no {}", plain_or_quoted(name.as_bytes())),
         }
     }
 }

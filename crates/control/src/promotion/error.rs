@@ -16,6 +16,9 @@ pub enum Unfit {
     /// The patch is not one that may pass.
     #[error("{0}")]
     Patch(PatchError),
+    /// It cannot be laid out as files.
+    #[error("what it makes cannot be laid out for checks: {0}")]
+    Layout(String),
     /// It does not fit the base.
     #[error("{0}")]
     Apply(ApplyError),
@@ -27,6 +30,7 @@ impl Unfit {
         let hint = match self {
             Self::Patch(error) => error.hint(),
             Self::Apply(error) => error.hint(),
+            Self::Layout(_) => Some("shorten its paths; a test that becomes a folder is a change of its own"),
         };
         hint.map_or_else(|| self.to_string(), |hint| format!("{self}; {hint}"))
     }
@@ -38,6 +42,12 @@ pub enum PromotionError {
     /// No run made such an artifact.
     #[error("no run here made artifact `{0}`")]
     NoArtifact(String),
+    /// Several runs made the same bytes, under other names or by other agents.
+    #[error("these bytes were made more than once: {named}")]
+    SeveralMade {
+        /// By which runs, as what.
+        named: String,
+    },
     /// The artifact's bytes are others.
     #[error("artifact `{0}` is not what was exported: the store was changed")]
     Altered(String),
@@ -162,6 +172,7 @@ impl PromotionError {
         match self {
             Self::NoArtifact(_) => "see `ringfence artifact ls`".into(),
             Self::Altered(_) | Self::Record { .. } | Self::Document { .. } => "run the agent again: what was changed proves nothing".into(),
+            Self::SeveralMade { .. } => "say which is meant: RUN/PATH in place of the digest".into(),
             Self::NoTarget { .. } => "name one of these, or add it to ringfence.toml, such as [targets.main]".into(),
             Self::NotTaken { hint, .. } | Self::NoCheck { hint, .. } => hint.clone(),
             Self::NoPromotion(_) => "see `ringfence promotion ls`".into(),
@@ -169,9 +180,12 @@ impl PromotionError {
             Self::Unfit(Unfit::Patch(error)) => {
                 error.hint().unwrap_or("make the patch with `git diff`, or export `changes.patch`").to_owned()
             }
-            Self::Unfit(Unfit::Apply(_)) => "run the agent again on the base as it is now".into(),
+            Self::Unfit(Unfit::Apply(_) | Unfit::Layout(_)) => "run the agent again on the base as it is now".into(),
             Self::NoGit { .. } => "install git; it must be in PATH".into(),
             Self::Git { .. } => "what git says above names the cause; the target was not changed by this".into(),
+            Self::Unreachable { cause, .. } if cause.contains("dubious ownership") => {
+                "promote as the user to whom the repository belongs: git runs its hooks with the rights of whoever pushes".into()
+            }
             Self::Unreachable { .. } => "try what git says above by hand; asking again goes on where this stopped".into(),
             Self::NoBranch { .. } => "make the branch, or correct `branch` of the target in ringfence.toml".into(),
             Self::File { source, path, .. } => hint_for(source, path),

@@ -82,7 +82,7 @@ impl Folder {
         let path = home.promotions().join(promotion);
         let work = work(home, promotion);
         make(&path)?;
-        let place = path.join("lock");
+        let place = path.join(super::LOCK);
         let failed = |source: io::Error| PromotionError::File { act: "lock", path: place.clone(), source };
         let turn = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&place).map_err(failed)?;
         loop {
@@ -135,13 +135,24 @@ impl Folder {
         self.path.join(name).exists()
     }
 
+    /// Takes away what processes that are gone were about to write: whoever has the turn writes alone.
+    pub(super) fn clear_drafts(&self) -> Result<(), PromotionError> {
+        let failed = |source| PromotionError::File { act: "clear", path: self.path.clone(), source };
+        for entry in fs::read_dir(&self.path).map_err(failed)?.flatten() {
+            if entry.file_name().to_string_lossy().contains(".draft-") {
+                fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The files of evidence that are there, by name.
     pub(super) fn files(&self) -> Result<Vec<(String, Digest)>, PromotionError> {
         let failed = |path: &Path, source| PromotionError::File { act: "read", path: path.to_owned(), source };
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(|e| failed(&self.path, e))?.flatten() {
             let Ok(name) = entry.file_name().into_string() else { continue };
-            if name != "lock" && name != super::RECEIPT && !name.contains(".draft-") {
+            if name != super::LOCK && name != super::RECEIPT {
                 files.push((name, Digest::of(&fs::read(entry.path()).map_err(|e| failed(&entry.path(), e))?)));
             }
         }

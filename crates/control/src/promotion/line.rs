@@ -24,6 +24,9 @@ use crate::registry;
 use crate::request::Attachments;
 use crate::run::Runner;
 
+/// Milliseconds.
+const DAY: i64 = 24 * 3_600_000;
+
 /// One promotion, in the turn of this process.
 pub(super) struct Line<'a> {
     runner: &'a Runner,
@@ -80,7 +83,7 @@ impl<'a> Line<'a> {
         let destination = Destination::open(&self.asked, work, &self.runner.surroundings.environment)?;
         let base = destination.look(&self.asked.target)?;
         let edits = self.edits(&destination, &base)?;
-        let scan = self.scan(&edits);
+        let scan = self.scan(&base, &edits);
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
         let content = base.content(&edits);
         if !scan.refused.is_empty() {
@@ -111,10 +114,10 @@ impl<'a> Line<'a> {
     }
 
     /// What was in the target before may come back, whatever it looks like.
-    fn scan(&self, edits: &[Edit]) -> Scan {
+    fn scan(&self, base: &Base, edits: &[Edit]) -> Scan {
         let known = self.runner.stored_credentials();
         let known: Vec<&[u8]> = known.iter().map(|secret| secret.expose().as_bytes()).collect();
-        let found = scan(edits, &self.asked.target, &known);
+        let found = scan(edits, &self.asked.target, &known, base.collision(edits));
         match self.asked.undoes {
             Some(_) => Scan { refused: Vec::new(), ..found },
             None => found,
@@ -129,7 +132,7 @@ impl<'a> Line<'a> {
         let Examined { base, result, scan, checks, edits, at } = examined;
         let mut evidence = BTreeMap::from([(ASKED.to_owned(), Digest::of(self.row.request.as_bytes()))]);
         let signed = |name: &str, statement: Digest, evidence: &mut BTreeMap<String, Digest>| evidence.insert(name.to_owned(), statement);
-        let source = Source::read(self.runner, self.asked.what.artifact, &self.asked.what.run)?;
+        let source = Source::read(self.runner, self.asked.what.artifact, &self.asked.what.run, &self.asked.what.path)?;
         signed(PROVENANCE, self.keep_signed(PROVENANCE, &provenance(&source.verified, &self.asked.what.artifact))?, &mut evidence);
         if !checks.is_empty() {
             let statement = checks::statement(checks, &self.asked.target, base, result);
@@ -173,10 +176,15 @@ impl<'a> Line<'a> {
         }
         let text = canonical(prepared).map_err(|e| PromotionError::Document { id: self.row.id.clone(), cause: e.to_string() })?;
         let has_moved = authority.ask(&self.row.id, &text, &approvals)?;
-        for row in authority.approvals_of(&self.row.id)? {
-            Approvals::open(&self.runner.home)?.use_standing(&row)?;
-        }
         Ok(has_moved)
+    }
+
+    /// Says yes in the name of those who did so ahead. Also for what a process asked that was gone before it came to this.
+    fn use_standing(&self, authority: &mut Authority) -> Result<Vec<ApprovalRow>, PromotionError> {
+        for row in authority.approvals_of(&self.row.id)?.iter().filter(|row| row.state == ApprovalState::Pending) {
+            Approvals::open(&self.runner.home)?.use_standing(row)?;
+        }
+        Ok(authority.approvals_of(&self.row.id)?)
     }
 
     fn approval(
@@ -255,9 +263,15 @@ impl<'a> Line<'a> {
 
     /// If everybody has agreed who must: does all that can fail without effect, then uses the approvals up and starts. True if it has moved on.
     pub(super) fn start(&self, authority: &mut Authority) -> Result<bool, PromotionError> {
-        let approvals = authority.approvals_of(&self.row.id)?;
+        let approvals = self.use_standing(authority)?;
+        if self.folder.has(RECEIPT) {
+            return self.end(authority, PromotionState::Refused, "it has a receipt: it is over, whatever the store says");
+        }
         if let Some(cause) = self.altered(&approvals)? {
             return self.end(authority, PromotionState::Refused, &cause);
+        }
+        if self.is_overdue(&approvals, authority.now()?, 0) {
+            return self.end(authority, PromotionState::Expired, "what was agreed to was not used in time");
         }
         let electorate = Electorate::of(&self.runner.home)?;
         if !approvals.iter().all(|row| row.state == ApprovalState::Approved && row.has_quorum(&|row, made| electorate.counts(row, made))) {
@@ -266,9 +280,12 @@ impl<'a> Line<'a> {
         if let Some(cause) = self.is_out_of_date()? {
             return self.end(authority, PromotionState::Stale, &cause);
         }
+        let prepared = self.prepared()?;
         match self.ready()? {
             Ready::Yes(ready) => {
-                ready.destination.make_ready(&ready.edits)?;
+                ready.destination.make_ready(&ready.base, &prepared.result, &ready.edits)?;
+                // Looking at the target may have taken a while: who counts is asked again.
+                let electorate = Electorate::of(&self.runner.home)?;
                 match authority.start(&self.row.id, &|row, made| electorate.counts(row, made))? {
                     Started::Now => self.carry_out(authority, &ready),
                     Started::Waiting => Destination::clear(&self.asked).map(|()| false),
@@ -278,6 +295,14 @@ impl<'a> Line<'a> {
             Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
             Ready::Altered(cause) => self.end(authority, PromotionState::Refused, &cause),
         }
+    }
+
+    /// True if an approval can no longer be used by what was signed: the times in the store are only words.
+    fn is_overdue(&self, approvals: &[ApprovalRow], now: i64, grace: i64) -> bool {
+        let within = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        let target = &self.asked.target;
+        let longest = within(target.consent.execute_within_ms.max(target.protected_consent.execute_within_ms)).saturating_add(grace);
+        approvals.iter().any(|row| row.decide_by.saturating_add(longest) < now)
     }
 
     /// Whether the operator has changed the rules since persons were asked. An agent that may not run now holds its promotions up, but for one that is
@@ -311,12 +336,12 @@ impl<'a> Line<'a> {
         if found != prepared.base {
             return Ok(Ready::Stale(stale(&format!("it holds {}", found.in_words()))));
         }
-        if self.scan(&edits).protected != prepared.protected {
+        if self.scan(&base, &edits).protected != prepared.protected {
             return Ok(Ready::Altered("the protected paths on record are not those of the change: the store was changed".to_owned()));
         }
         let result = destination.result(&base, &edits, &self.commit_text(prepared.at))?;
         match result == prepared.result {
-            true => Ok(Ready::Yes(Box::new(Change { destination, edits }))),
+            true => Ok(Ready::Yes(Box::new(Change { destination, base, edits }))),
             false => Ok(Ready::Stale(format!("the change would lead to {}, not to what was tested", result.in_words()))),
         }
     }
@@ -361,9 +386,17 @@ impl<'a> Line<'a> {
             let cause = format!("it was cut short, and of those who agreed to approval {} not enough count any more", row.id);
             return self.end(authority, PromotionState::Refused, &cause);
         }
+        // It was started in time; a repository that was away for a day is another matter.
+        if self.is_overdue(&approvals, authority.now()?, DAY) {
+            return self.end(authority, PromotionState::Expired, "it was started, but could not be applied in time");
+        }
+        if let Some(cause) = self.is_out_of_date()? {
+            return self.end(authority, PromotionState::Stale, &cause);
+        }
+        let prepared = self.prepared()?;
         match self.ready()? {
             Ready::Yes(ready) => {
-                ready.destination.make_ready(&ready.edits)?;
+                ready.destination.make_ready(&ready.base, &prepared.result, &ready.edits)?;
                 self.carry_out(authority, &ready)
             }
             Ready::Stale(cause) => self.end(authority, PromotionState::Stale, &cause),
@@ -377,7 +410,7 @@ impl<'a> Line<'a> {
             Source::bytes(self.runner, digest).map(|bytes| ringfence_patch::Blob { mode: ringfence_patch::Mode::Plain, bytes })
         };
         match (destination, &prepared.base, &prepared.result) {
-            (Destination::Directory(_), Content::File { name, sha256: old }, Content::File { sha256: new, .. }) => Ok(vec![Edit {
+            (Destination::Directory(_), Content::File { name, sha256: old, .. }, Content::File { sha256: new, .. }) => Ok(vec![Edit {
                 path: name.clone().into_bytes(),
                 old: old.as_ref().map(blob).transpose()?,
                 new: new.as_ref().map(blob).transpose()?,
@@ -416,6 +449,7 @@ enum Ready<'a> {
 /// A change that is made but for its effect.
 struct Change<'a> {
     destination: Destination<'a>,
+    base: Base,
     edits: Vec<Edit>,
 }
 

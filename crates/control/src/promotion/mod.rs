@@ -24,7 +24,8 @@ mod source;
 mod undo;
 
 use ringfence_evidence::{Digest, canonical};
-use ringfence_policy::{Target, TargetName};
+use ringfence_patch::plain_or_quoted;
+use ringfence_policy::{Place, Target, TargetName};
 use ringfence_store::{Authority, Begun, NewPromotion, PromotionRow, PromotionState, RunId, now};
 
 use crate::registry;
@@ -49,6 +50,8 @@ const PREPARED: &str = "prepared.json";
 const PROVENANCE: &str = "provenance.dsse.json";
 /// What the checks said.
 const TEST_RESULT: &str = "test-result.dsse.json";
+/// The turn of whoever moves a promotion on.
+const LOCK: &str = "lock";
 /// How it ended.
 pub const RECEIPT: &str = "receipt.dsse.json";
 
@@ -64,6 +67,8 @@ struct End<'a> {
 pub struct PromotionRequest {
     /// Digest of the artifact.
     pub artifact: Digest,
+    /// The run that made it, and its path there; every run that made it must agree where this is not said.
+    pub made: Option<(RunId, String)>,
     /// Where to.
     pub target: TargetName,
     /// Why; it becomes the commit's message.
@@ -76,10 +81,16 @@ impl Runner {
     /// Promotes an artifact, as far as it can go now: to its end, or until persons have decided. Asked again it goes on, and never does a thing twice.
     pub fn promote(&self, request: &PromotionRequest, attachments: Attachments<'_>) -> Result<PromotionReport, PromotionError> {
         let target = self.target(&request.target)?;
-        let source = Source::find(self, request.artifact)?;
+        let source = match &request.made {
+            Some((run, path)) => Source::read(self, request.artifact, run.as_str(), path)?,
+            None => Source::find(self, request.artifact)?,
+        };
         source.may_go_to(target, &self.settings.ceiling)?;
         registry::active_now(&self.home, &source.what.agent)?;
-        let message = request.message.clone().unwrap_or_else(|| format!("{} of run {}", source.what.path, source.what.run));
+        let message = request
+            .message
+            .clone()
+            .unwrap_or_else(|| format!("{} of run {}", plain_or_quoted(source.what.path.as_bytes()), source.what.run));
         self.begin(source, target, message, None, request.is_again, attachments)
     }
 
@@ -92,7 +103,7 @@ impl Runner {
         }
         let (asked, _) = receipt::read_documents(&row.id, &row.request, None)?;
         let target = self.target(&asked.target.name)?;
-        let source = Source::read(self, asked.what.artifact, &asked.what.run)?;
+        let source = Source::read(self, asked.what.artifact, &asked.what.run, &asked.what.path)?;
         let message = message.unwrap_or_else(|| format!("Take back: {}", asked.message));
         self.begin(source, target, message, Some(row.id), false, attachments)
     }
@@ -120,7 +131,11 @@ impl Runner {
         };
         let request = canonical(&asked).map_err(|e| PromotionError::Document { id: id.clone(), cause: e.to_string() })?;
         let (artifact, target) = (asked.what.artifact.to_string(), asked.target.name.to_string());
-        let begun = authority.begin(&NewPromotion { id, artifact, target, undoes, request }, is_again)?;
+        let place = match asked.target.place {
+            Place::Git { .. } => String::new(),
+            Place::Directory { .. } => directory::name_of(&asked.what.path)?,
+        };
+        let begun = authority.begin(&NewPromotion { id, artifact, target, place, undoes, request }, is_again)?;
         let (Begun::New(row) | Begun::There(row)) = begun;
         self.go_on(&mut authority, &row.id, Some(attachments))
     }
@@ -183,6 +198,22 @@ impl Runner {
             }
         }
         Ok(())
+    }
+
+    /// Takes back that a promotion was asked for, before it is started.
+    pub fn withdraw(&self, id: &str) -> Result<PromotionReport, PromotionError> {
+        let mut authority = Authority::open(&self.home)?;
+        let row = self.promotion_row(&mut authority, id)?;
+        let who = registry::Persons::of(&self.home).login_user()?.name;
+        let from = [PromotionState::Checking, PromotionState::Waiting];
+        let is_withdrawn = authority.end(&row.id, &from, PromotionState::Denied, &format!("withdrawn by {who}"))?;
+        match is_withdrawn {
+            true => self.go_on(&mut authority, &row.id, None),
+            false => {
+                let state = self.promotion_row(&mut authority, id)?.state;
+                Err(PromotionError::NotUndone { id: row.id, cause: format!("it is {state}, and can no longer be withdrawn") })
+            }
+        }
     }
 
     /// The newest promotions.

@@ -35,6 +35,9 @@ pub(super) fn preview(asked: &Asked, base: &Content, result: &Content, scan: &Sc
     if scan.changes_tests {
         lines.push("  tests      tests that are there are changed; the checks ran with those of the base".to_owned());
     }
+    if !scan.unseen.is_empty() {
+        lines.push(format!("  unseen     no check saw these, whose names are those of secrets: {}", scan.unseen.join(", ")));
+    }
     if !scan.protected.is_empty() {
         lines.push(format!("  protected  needs an approval of its own: {}", scan.protected.join(", ")));
     }

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ringfence_evidence::{Digest, PublicKey, Statement, Subject, canonical};
+use ringfence_evidence::{Digest, PROVENANCE_TYPE, PublicKey, Statement, Subject, TEST_RESULT_TYPE, TestResult, canonical};
+use ringfence_patch::plain_or_quoted;
 use ringfence_store::{ApprovalRow, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::checks::descriptor;
 use super::document::{Asked, Content, Prepared};
 use super::folder::Folder;
-use super::{ASKED, RECEIPT};
-use crate::approvals::{ApprovalRequest, Matter, PREVIEW, open_decision, open_standing};
+use super::{ASKED, LOCK, PREPARED, PROVENANCE, RECEIPT, TEST_RESULT};
+use crate::approvals::{ApprovalRequest, Matter, PREVIEW, covers, open_decision, open_standing};
 use crate::promotion::error::PromotionError;
 use crate::registry::Persons;
 use crate::run::Runner;
@@ -80,6 +81,7 @@ pub(super) fn write(
     approvals: &[ApprovalRow],
     end: &super::End<'_>,
 ) -> Result<Digest, PromotionError> {
+    folder.clear_drafts()?;
     let decisions = keep_decisions(runner, folder, approvals)?;
     let evidence: BTreeMap<String, Digest> = folder.files()?.into_iter().collect();
     let receipt = Receipt {
@@ -117,13 +119,12 @@ fn keep_decisions(runner: &Runner, folder: &Folder, approvals: &[ApprovalRow]) -
     for approval in approvals {
         folder.keep(&format!("approval-{}.json", approval.id), approval.request.as_bytes())?;
         let request: Option<ApprovalRequest> = serde_json::from_str(&approval.request).ok();
-        let preview = request.map_or_else(Digest::zero, |request| request.preview);
         for made in &approval.decisions {
             let key = persons.iter().filter_map(|person| person.key.as_ref()).find(|key| key.id() == made.key);
             // What nobody signed is no decision, whoever wrote it into the store.
-            let Some(key) = key.filter(|key| says(&made.envelope, key, &Digest::of(approval.request.as_bytes()), &preview).is_ok()) else {
-                continue;
-            };
+            let digest = Digest::of(approval.request.as_bytes());
+            let is_said = |key: &&PublicKey| request.as_ref().is_some_and(|request| says(&made.envelope, key, &digest, request).is_ok());
+            let Some(key) = key.filter(is_said) else { continue };
             let file = format!("decision-{}-{}-{}.dsse.json", approval.id, made.person, made.verdict);
             folder.keep(&file, made.envelope.as_bytes())?;
             records.push(DecisionRecord {
@@ -155,8 +156,42 @@ pub fn verify_promotion(folder: &Path, key: &PublicKey) -> Result<Statement<Rece
     if subjects(receipt, &asked) != statement.subject {
         return Err(format!("{RECEIPT}: names other things than it speaks of"));
     }
+    nothing_else(folder, receipt)?;
+    signed_by_us(receipt, key, &read)?;
     agree(receipt, &read)?;
     Ok(statement)
+}
+
+/// No file is there that the receipt does not name.
+fn nothing_else(folder: &Path, receipt: &Receipt) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut stray = names.filter(|name| name != RECEIPT && name != LOCK && !receipt.evidence.contains_key(name));
+    stray.next().map_or(Ok(()), |name| Err(format!("{}: is not named by the receipt", plain_or_quoted(name.as_bytes()))))
+}
+
+/// Provenance is about the artifact, and the checks passed on what the target then held.
+fn signed_by_us(receipt: &Receipt, key: &PublicKey, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> Result<(), String> {
+    let is_here = |name: &str| receipt.evidence.contains_key(name);
+    let asked: Asked = document(&read(ASKED)?, ASKED)?;
+    if is_here(PROVENANCE) {
+        let open = Statement::<serde_json::Value>::open(&read(PROVENANCE)?, key, PROVENANCE_TYPE);
+        let statement = open.map_err(|cause| format!("{PROVENANCE}: {cause}"))?;
+        if !statement.subject.iter().any(|subject| subject.is(&asked.what.path, &asked.what.artifact)) {
+            return Err(format!("{PROVENANCE}: is about another artifact"));
+        }
+    }
+    if is_here(TEST_RESULT) {
+        let open = Statement::<TestResult>::open(&read(TEST_RESULT)?, key, TEST_RESULT_TYPE);
+        let statement = open.map_err(|cause| format!("{TEST_RESULT}: {cause}"))?;
+        let tested = receipt.result.as_ref().map(|result| descriptor("result", result));
+        let is_tested = tested.is_some_and(|tested| statement.subject.iter().any(|subject| subject.digest == tested.digest));
+        let must_pass = receipt.state == "applied" && receipt.undoes.is_none();
+        if must_pass && !(is_tested && statement.predicate.result == "PASSED") {
+            return Err(format!("{TEST_RESULT}: it took effect, but this is not what passed the checks"));
+        }
+    }
+    Ok(())
 }
 
 fn document<T: for<'de> Deserialize<'de> + Serialize>(bytes: &[u8], name: &str) -> Result<T, String> {
@@ -170,8 +205,10 @@ fn document<T: for<'de> Deserialize<'de> + Serialize>(bytes: &[u8], name: &str) 
 /// Each decision is signed by the key that the receipt names, about the request that is here; each request is about what was asked and prepared.
 fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> Result<(), String> {
     let requests: Vec<&String> = receipt.evidence.keys().filter(|name| name.starts_with("approval-")).collect();
-    if receipt.state == "applied" && requests.is_empty() {
-        return Err(format!("{RECEIPT}: it took effect, and nobody was asked"));
+    let prepared: Option<Prepared> = receipt.evidence.contains_key(PREPARED).then(|| document(&read(PREPARED)?, PREPARED)).transpose()?;
+    let wanted = 1 + usize::from(prepared.is_some_and(|prepared| !prepared.protected.is_empty()));
+    if receipt.state == "applied" && requests.len() < wanted {
+        return Err(format!("{RECEIPT}: it took effect, but {} of {wanted} approvals are here", requests.len()));
     }
     for name in requests {
         let bytes = read(name)?;
@@ -181,12 +218,12 @@ fn agree(receipt: &Receipt, read: &dyn Fn(&str) -> Result<Vec<u8>, String>) -> R
         for made in receipt.decisions.iter().filter(|made| made.approval == request.approval) {
             let key = PublicKey::from_pem(&made.key).map_err(|e| format!("{}: {e}", made.file))?;
             let envelope = String::from_utf8(read(&made.file)?).map_err(|_| format!("{}: is not text", made.file))?;
-            let said = says(&envelope, &key, &Digest::of(&bytes), &request.preview);
+            let said = says(&envelope, &key, &Digest::of(&bytes), &request);
             let (person, verdict) = said.map_err(|cause| format!("{}: {cause}", made.file))?;
             if (person.as_str(), verdict.as_str()) != (made.person.as_str(), made.verdict.as_str()) {
                 return Err(format!("{}: says something else than the receipt", made.file));
             }
-            if verdict == Verdict::Approve.word() {
+            if verdict == Verdict::Approve.word() && !request.excluded.contains(&person) {
                 agreed.insert(key.id(), &made.person);
             }
         }
@@ -209,9 +246,15 @@ fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> 
 }
 
 /// Who says what in an envelope that `key` signed.
-fn says(envelope: &str, key: &PublicKey, request: &Digest, preview: &Digest) -> Result<(String, String), String> {
-    let decided = open_decision(envelope, key, request, preview).map(|decision| (decision.person, decision.verdict));
-    decided.or_else(|cause| open_standing(envelope, key).map(|grant| (grant.person, "approve".to_owned())).map_err(|_| cause))
+fn says(envelope: &str, key: &PublicKey, digest: &Digest, request: &ApprovalRequest) -> Result<(String, String), String> {
+    let decided = open_decision(envelope, key, digest, &request.preview).map(|decision| (decision.person, decision.verdict));
+    decided.or_else(|cause| {
+        let grant = open_standing(envelope, key).map_err(|_| cause)?;
+        match covers(&grant, &grant.person, request) {
+            true => Ok((grant.person, Verdict::Approve.word().to_owned())),
+            false => Err("is a standing grant for something else".into()),
+        }
+    })
 }
 
 /// Reads what is on record of a promotion.

@@ -1,6 +1,6 @@
 //! Whether an artifact may go to a target at all. Pure.
 
-use ringfence_patch::Limits;
+use ringfence_patch::{Limits, plain_or_quoted};
 use ringfence_policy::{ArtifactKind, Capabilities, Target};
 
 use super::document::Provenance;
@@ -13,8 +13,9 @@ pub(super) fn refusal(
     target: &Target,
 ) -> Option<(String, String)> {
     let Provenance { kind, profile, path, .. } = what;
+    let path = plain_or_quoted(path.as_bytes());
     if !granted.is_some_and(|granted| granted.promotions.allows(kind)) {
-        let rule = format!("the run of profile `{profile}` was not granted that an artifact of kind `{kind}` (`{path}`) is promoted");
+        let rule = format!("the run of profile `{profile}` was not granted that an artifact of kind `{kind}` ({path}) is promoted");
         return Some((rule, format!("add \"{kind}\" to `allow` under [promotions] in the profile, and run again")));
     }
     if !ceiling.promotions.allows(kind) {
@@ -25,7 +26,7 @@ pub(super) fn refusal(
     }
     let most = if *kind == ArtifactKind::Patch { Limits::default().patch_bytes as u64 } else { target.max_file_bytes };
     if what.bytes > most {
-        let rule = format!("artifact `{path}` is {} bytes long; target `{}` takes {most} at most", what.bytes, target.name);
+        let rule = format!("artifact {path} is {} bytes long; target `{}` takes {most} at most", what.bytes, target.name);
         return Some((rule, "see `max-file` of the target in ringfence.toml; a patch is at most 64 MiB".into()));
     }
     (!target.takes(*kind, profile)).then(|| {

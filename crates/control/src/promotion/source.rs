@@ -3,6 +3,7 @@
 use std::fs;
 
 use ringfence_evidence::{Digest, EVENTS_FILE, Event, STATEMENT_FILE, Verified, verify};
+use ringfence_patch::plain_or_quoted;
 use ringfence_policy::{ArtifactKind, Capabilities, Target};
 use ringfence_store::Index;
 
@@ -20,20 +21,27 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The newest run that made an artifact, whose record must hold.
+    /// The newest run that made an artifact, whose record must hold. Where the same bytes were made under another name or by another agent, whose it is
+    /// has to be said.
     pub(super) fn find(runner: &Runner, artifact: Digest) -> Result<Self, PromotionError> {
-        let made = Index::open(&runner.home)?.made(&artifact)?;
-        let run = made.first().ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
-        Self::read(runner, artifact, &run.run)
+        let mut index = Index::open(&runner.home)?;
+        let made = index.made(&artifact)?;
+        let newest = made.first().ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
+        let agents = index.agents_that_made(&artifact)?;
+        if agents.len() > 1 || made.iter().any(|other| other.path != newest.path) {
+            let of = |made: &ringfence_store::ArtifactRow| format!("{}/{}", made.run, plain_or_quoted(made.path.as_bytes()));
+            return Err(PromotionError::SeveralMade { named: made.iter().take(8).map(of).collect::<Vec<_>>().join(", ") });
+        }
+        Self::read(runner, artifact, &newest.run, &newest.path)
     }
 
-    /// An artifact of one run.
-    pub(super) fn read(runner: &Runner, artifact: Digest, run: &str) -> Result<Self, PromotionError> {
+    /// An artifact of one run, at one path.
+    pub(super) fn read(runner: &Runner, artifact: Digest, run: &str, path: &str) -> Result<Self, PromotionError> {
         let broken = |cause: String| PromotionError::Record { run: run.to_owned(), cause };
         let folder = runner.home.runs().join(run);
         let file = |name: &str| fs::read(folder.join(name)).map_err(|e| broken(format!("{name}: {e}")));
         let verified = verify(&file(EVENTS_FILE)?, &file(STATEMENT_FILE)?, &runner.key.public()).map_err(|e| broken(e.to_string()))?;
-        let record = verified.artifacts().into_iter().find(|made| made.sha256 == artifact);
+        let record = verified.artifacts().into_iter().find(|made| made.sha256 == artifact && made.path == path);
         let record = record.ok_or_else(|| PromotionError::NoArtifact(artifact.to_string()))?;
         let what = Provenance {
             artifact,

@@ -26,6 +26,7 @@ pub(super) fn edits(
             in_git(place, now, before, after, asked)
         }
         (Destination::Directory(_), Base::File(now), Content::File { sha256: before, .. }, Content::File { sha256: after, .. }) => {
+            let now = now.as_ref().map(|seen| seen.blob.clone());
             let is_as_left = now.as_ref().map(|blob| ringfence_evidence::Digest::of(&blob.bytes)) == *after;
             let name = directory::name_of(&asked.what.path)?;
             if !is_as_left {
@@ -33,7 +34,7 @@ pub(super) fn edits(
             }
             let old = before.as_ref().map(|digest| Source::bytes(runner, digest)).transpose()?;
             let new = old.map(|bytes| Blob { mode: Mode::Plain, bytes });
-            Ok(vec![Edit { path: name.into_bytes(), old: now.clone(), new }])
+            Ok(vec![Edit { path: name.into_bytes(), old: now, new }])
         }
         _ => Err(PromotionError::NotUndone { id: undone(asked), cause: "the target is another kind of place by now".into() }),
     }
@@ -41,7 +42,9 @@ pub(super) fn edits(
 
 fn in_git(place: &GitPlace<'_>, now: &GitBase, before: &str, after: &str, asked: &Asked) -> Result<Vec<Edit>, PromotionError> {
     place.fetch_history()?;
-    let (before, after) = (place.base_at(before)?.entries, place.base_at(after)?.entries);
+    let gone =
+        |_| PromotionError::NotUndone { id: undone(asked), cause: "the branch has lost the commit: its history was written anew".into() };
+    let (before, after) = (place.base_at(before).map_err(gone)?.entries, place.base_at(after).map_err(gone)?.entries);
     let mut blobs = place.blobs()?;
     let mut read = |entries: &Entries, path: &[u8]| -> Result<Option<Blob>, PromotionError> {
         let Some(entry) = entries.get(path) else { return Ok(None) };

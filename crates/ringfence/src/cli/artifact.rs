@@ -105,7 +105,7 @@ fn find(home: &Home, name: &str) -> Result<Digest, Failure> {
     if !name.contains('/') {
         return out::parsed(name, "see `ringfence artifact ls`");
     }
-    promote::artifact(&mut Index::open(home).map_err(|e| Failure::hinted(&e, e.hint()))?, name)
+    promote::artifact(&mut Index::open(home).map_err(|e| Failure::hinted(&e, e.hint()))?, name).map(|(digest, _)| digest)
 }
 
 fn open(context: &Context, name: &str) -> Result<(Digest, std::fs::File), Failure> {
@@ -122,19 +122,11 @@ fn show(context: &Context, name: &str, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return out::print_json(&made.map_err(|e| Failure::hinted(&e, e.hint()))?);
     }
-    if let Ok(made) = made {
-        out::print(&format!(
-            "{} ({}, {})\n  {digest}\n  made by run {} of agent {}, owned by {}, profile {}; it ended: {}\n  command: {}\n\n",
-            out::harmless(&made.path),
-            made.kind,
-            out::bytes(length),
-            made.run,
-            made.agent,
-            made.owner,
-            made.profile,
-            made.end,
-            out::harmless(&made.command.join(" ")),
-        ))?;
+    if let (Ok(made), false) = (made, context.is_quiet) {
+        let facts = format!("{} ({}, {}), made by run {} of agent {}", made.path, made.kind, out::bytes(length), made.run, made.agent);
+        let more =
+            format!("owned by {}, profile {}, which ended: {}; command: {}", made.owner, made.profile, made.end, made.command.join(" "));
+        out::complain(&out::harmless(&format!("{facts}, {more}")));
     }
     let mut bytes = Vec::new();
     file.take(SHOWN).read_to_end(&mut bytes).map_err(|e| Failure::new(format!("reading the artifact: {e}"), ""))?;

@@ -29,9 +29,9 @@ impl Failure {
     }
 
     pub(crate) fn print(self) -> ExitCode {
-        complain(&format!("ringfence: {}", self.message));
+        complain(&format!("ringfence: {}", harmless_lines(&self.message)));
         if !self.hint.is_empty() {
-            complain(&format!("hint: {}", self.hint));
+            complain(&format!("hint: {}", harmless_lines(&self.hint)));
         }
         ExitCode::from(self.status)
     }
@@ -67,7 +67,19 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints a value as JSON.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|e| Failure::new(e, ""))?;
-    print(&format!("{text}\n"))
+    print(&format!("{}\n", plain_json(&text)))
+}
+
+/// JSON in which characters that a terminal or a reader obeys stand as `\uXXXX`: they can only be inside of strings.
+fn plain_json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c != '\n' && !c.is_ascii_graphic() && c != ' ' && harmless(&c.to_string()) != c.to_string() {
+            true => out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}"))),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 /// Prints a message on standard error; when that is closed there is nobody to tell.
@@ -101,6 +113,11 @@ pub(crate) fn bytes(count: u64) -> String {
         1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
         _ => format!("{:.1} MiB", count as f64 / 1_048_576.0),
     }
+}
+
+/// The same for text of several lines of ours, in which a stranger's words may stand.
+fn harmless_lines(text: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
 }
 
 /// Text from a stranger, for a terminal: control characters and characters that turn the direction are shown, not obeyed.

@@ -7,7 +7,7 @@ use ringfence_control::{Attachments, OutputTo, PromotionError, PromotionReport, 
 use ringfence_evidence::Digest;
 use ringfence_isolation::stop_requested_descriptor;
 use ringfence_policy::TargetName;
-use ringfence_store::Index;
+use ringfence_store::{Index, RunId};
 
 use super::out::{self, Failure, parsed};
 use super::{Context, progress};
@@ -40,12 +40,12 @@ pub(super) const OTHERWISE: u8 = 1;
 
 pub(crate) fn run(context: &Context, arguments: &PromoteArguments) -> Result<u8, Failure> {
     let home = context.home()?;
-    let artifact = artifact(&mut Index::open(&home).map_err(|e| Failure::hinted(&e, e.hint()))?, &arguments.artifact)?;
+    let (artifact, made) = artifact(&mut Index::open(&home).map_err(|e| Failure::hinted(&e, e.hint()))?, &arguments.artifact)?;
     let target: TargetName = parsed(&arguments.to, "targets are named in ringfence.toml, such as [targets.main]")?;
     let message = arguments.message.as_deref().map(message).transpose()?;
     let runner = context.runner(home)?;
     runner.settle_promotions().map_err(|e| failure(&e))?;
-    let request = PromotionRequest { artifact, target, message, is_again: arguments.again };
+    let request = PromotionRequest { artifact, made, target, message, is_again: arguments.again };
     let report = attached(context, arguments.json, |attachments| runner.promote(&request, attachments))?;
     finish(&report, arguments.json)
 }
@@ -62,14 +62,15 @@ pub(super) fn message(text: &str) -> Result<String, Failure> {
 }
 
 /// `sha256:…`, or `RUN/PATH`.
-pub(super) fn artifact(index: &mut Index, text: &str) -> Result<Digest, Failure> {
-    let Some((run, path)) = text.split_once('/') else { return parsed(text, "see `ringfence artifact ls`") };
-    let run: ringfence_store::RunId = parsed(run, "write a digest, or RUN/PATH; see `ringfence artifact ls`")?;
+pub(super) fn artifact(index: &mut Index, text: &str) -> Result<(Digest, Option<(RunId, String)>), Failure> {
+    let Some((run, path)) = text.split_once('/') else { return Ok((parsed(text, "see `ringfence artifact ls`")?, None)) };
+    let run: RunId = parsed(run, "write a digest, or RUN/PATH; see `ringfence artifact ls`")?;
     let made = index.artifacts(Some(run.as_str())).map_err(|e| Failure::hinted(&e, e.hint()))?;
     let found = made.into_iter().find(|made| made.path == path);
     let missing =
         || Failure::new(format!("run {run} has no artifact `{}`", out::harmless(path)), format!("see `ringfence artifact ls {run}`"));
-    parsed(&found.ok_or_else(missing)?.sha256, "")
+    let digest = parsed(&found.ok_or_else(missing)?.sha256, "")?;
+    Ok((digest, Some((run, path.to_owned()))))
 }
 
 /// With checks shown as they run, and an end when the person asks for one.

@@ -1,4 +1,4 @@
-//! `ringfence promotion`: list, show, undo.
+//! `ringfence promotion`: list, show, withdraw, undo.
 
 use clap::{Args, Subcommand};
 use ringfence_control::PromotionReport;
@@ -31,6 +31,12 @@ enum PromotionCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Withdraw a promotion that has not been started
+    #[command(after_help = "Example:\n  ringfence promotion withdraw 01kbdz9xk3v8p5r0q2n7m4t6w1")]
+    Withdraw {
+        /// The promotion
+        promotion: String,
+    },
     /// Ask that a promotion is taken back: by one of its own, which is checked and approved like any other
     #[command(after_help = "Example:\n  ringfence promotion undo 01kbdz9xk3v8p5r0q2n7m4t6w1 --message 'Totals were right before'")]
     Undo {
@@ -51,6 +57,9 @@ pub(crate) fn run(context: &Context, arguments: &PromotionArguments) -> Result<u
     match &arguments.command {
         PromotionCommand::Ls { json } => list(&runner.promotions().map_err(|e| failure(&e))?, *json)?,
         PromotionCommand::Show { promotion, json } => show(&runner.promotion(promotion).map_err(|e| failure(&e))?, *json)?,
+        PromotionCommand::Withdraw { promotion } => {
+            finish(&runner.withdraw(promotion).map_err(|e| failure(&e))?, false)?;
+        }
         PromotionCommand::Undo { promotion, message: why, json } => {
             let why = why.as_deref().map(message).transpose()?;
             let report = attached(context, *json, |attachments| runner.undo(promotion, why, attachments))?;

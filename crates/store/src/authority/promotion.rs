@@ -47,6 +47,8 @@ pub struct NewPromotion {
     pub artifact: String,
     /// Name of the target.
     pub target: String,
+    /// The place in it, where there is more than one.
+    pub place: String,
     /// The promotion that it takes back.
     pub undoes: Option<String>,
     /// All of the request, as canonical JSON.
@@ -122,9 +124,9 @@ impl Authority {
     /// Asks for a promotion. What is under way is not begun twice, and what took effect is not asked for again unless `is_again`.
     pub fn begin(&mut self, new: &NewPromotion, is_again: bool) -> Result<Begun, StoreError> {
         self.step(async |step| {
-            let same = "artifact = ? AND target = ? AND coalesce(undoes, '') = coalesce(?, '')";
+            let same = "artifact = ? AND target = ? AND place = ? AND coalesce(undoes, '') = coalesce(?, '')";
             let query = format!("SELECT * FROM promotions WHERE {same} ORDER BY made_at DESC, id DESC LIMIT 1");
-            let latest = sqlx::query(sqlx::AssertSqlSafe(query)).bind(&new.artifact).bind(&new.target).bind(&new.undoes);
+            let latest = sqlx::query(sqlx::AssertSqlSafe(query)).bind(&new.artifact).bind(&new.target).bind(&new.place).bind(&new.undoes);
             let latest = latest.fetch_optional(&mut *step.transaction).await?.as_ref().map(PromotionRow::read).transpose()?;
             if let Some(row) = latest {
                 let has_held = row.state == PromotionState::Applied && !is_again && !step.is_undone(&row.id).await?;
@@ -132,7 +134,7 @@ impl Authority {
                     return Ok(Begun::There(row));
                 }
             }
-            sqlx::query("INSERT INTO promotions VALUES (?, ?, ?, ?, 'checking', ?, NULL, '', ?, ?, 0)")
+            sqlx::query("INSERT INTO promotions VALUES (?, ?, ?, ?, 'checking', ?, NULL, '', ?, ?, 0, ?)")
                 .bind(&new.id)
                 .bind(&new.artifact)
                 .bind(&new.target)
@@ -140,6 +142,7 @@ impl Authority {
                 .bind(&new.request)
                 .bind(step.now)
                 .bind(step.now)
+                .bind(&new.place)
                 .execute(&mut *step.transaction)
                 .await?;
             step.promotion(&new.id).await?.map(Begun::New).ok_or(sqlx::Error::RowNotFound)

@@ -48,6 +48,8 @@ pub struct StandingRow {
     pub ended_at: Option<i64>,
     /// Whether it can be used now.
     pub is_usable: bool,
+    /// By how many decisions it was used.
+    pub used: u32,
 }
 
 impl StandingRow {
@@ -64,6 +66,7 @@ impl StandingRow {
             until,
             ended_at,
             is_usable: uses > 0 && until > now && ended_at.is_none(),
+            used: row.get("used"),
         }
     }
 }
@@ -90,7 +93,10 @@ impl Authority {
     /// Every standing grant, the newest first.
     pub fn standing(&mut self) -> Result<Vec<StandingRow>, StoreError> {
         self.step(async |step| {
-            let rows = sqlx::query("SELECT * FROM standing ORDER BY made_at DESC, id DESC").fetch_all(&mut *step.transaction).await?;
+            let rows = sqlx::query(
+                "SELECT *, (SELECT count(*) FROM decisions WHERE decisions.standing = standing.id) AS used FROM standing ORDER BY made_at DESC, id DESC",
+            );
+            let rows = rows.fetch_all(&mut *step.transaction).await?;
             Ok(rows.iter().map(|row| StandingRow::read(row, step.now)).collect())
         })
     }

@@ -70,7 +70,7 @@ impl Race {
             return authority.ask_alone(&asked).unwrap();
         }
         let (id, artifact) = (self.id.clone(), self.id.clone());
-        let new = NewPromotion { id, artifact, target: "main".into(), undoes: None, request: "{}".into() };
+        let new = NewPromotion { id, artifact, target: "main".into(), place: String::new(), undoes: None, request: "{}".into() };
         assert!(matches!(authority.begin(&new, false).unwrap(), Begun::New(_)));
         assert!(authority.ask(&self.id, "{}", &[asked]).unwrap());
     }
@@ -231,6 +231,7 @@ fn twenty_at_once_make_one_store() {
                         id: format!("p{number}"),
                         artifact: "a".into(),
                         target: "t".into(),
+                        place: String::new(),
                         undoes: None,
                         request: "{}".into(),
                     };

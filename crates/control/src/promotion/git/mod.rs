@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use ringfence_isolation::OsText;
-use ringfence_patch::{Edit, Patch};
+use ringfence_patch::{ApplyFault, Edit, Patch};
 
 use super::destination::Landed;
 use super::error::{PromotionError, Unfit};
@@ -163,7 +163,11 @@ impl<'a> GitPlace<'a> {
     /// What a patch makes of the base.
     pub(super) fn edits(&self, base: &GitBase, patch: &Patch) -> Result<Vec<Edit>, PromotionError> {
         let tree = TreeBase { entries: &base.entries, blobs: Mutex::new(self.git.blobs()?) };
-        patch.apply(&tree).map_err(|error| PromotionError::Unfit(Unfit::Apply(error)))
+        patch.apply(&tree).map_err(|error| match error.fault {
+            // That a file cannot be read says nothing of the patch.
+            ApplyFault::Read(..) => PromotionError::Git { act: "cat-file".into(), cause: error.to_string() },
+            _ => PromotionError::Unfit(Unfit::Apply(error)),
+        })
     }
 
     /// The tree and the commit that edits make of the base.
@@ -185,10 +189,26 @@ impl<'a> GitPlace<'a> {
 
     /// Pushes the commit onto exactly the base. Whether it is there is asked with [`landed`](Self::landed).
     pub(super) fn push(&self, base: &str, commit: &str) -> Result<Pushed, PromotionError> {
+        self.push_with(&[], base, commit)
+    }
+
+    /// Asks the repository whether it would take the push, as far as it says so ahead: whoever may not push hears of it before anything is used up.
+    pub(super) fn rehearse_push(&self, base: &str, commit: &str) -> Result<(), PromotionError> {
+        match self.push_with(&["--dry-run"], base, commit)? {
+            // A branch that has moved is seen when it is looked at.
+            Pushed::Taken | Pushed::Refused(_) => Ok(()),
+            Pushed::Unknown(cause) if self.tip()? == base => Err(self.unreachable(cause)),
+            Pushed::Unknown(_) => Ok(()),
+        }
+    }
+
+    fn push_with(&self, more: &[&str], base: &str, commit: &str) -> Result<Pushed, PromotionError> {
         let reference = self.reference();
         let lease = format!("--force-with-lease={reference}:{base}");
         let refspec = format!("{commit}:{reference}");
-        let arguments = ["push", "--porcelain", "--no-verify", "--recurse-submodules=no", &lease, "--", self.repository, &refspec];
+        let fixed = ["push", "--porcelain", "--no-verify", "--recurse-submodules=no", lease.as_str()];
+        let last = ["--", self.repository, refspec.as_str()];
+        let arguments: Vec<&str> = fixed.iter().chain(more).chain(&last).copied().collect();
         let pushed = self.git.try_run(&arguments, b"", &[])?;
         Ok(match (pushed.status.success(), refusal(&pushed.stdout)) {
             (true, _) => Pushed::Taken,
@@ -227,7 +247,8 @@ fn refusal(porcelain: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(porcelain);
     let line = text.lines().find(|line| line.starts_with('!') && line.contains("[remote rejected]"))?;
     let reason = line.rsplit('\t').next().unwrap_or(line);
-    (!reason.contains("lock") && !reason.contains("failed to update ref")).then(|| OsText::from(reason).to_string())
+    const UNDER_WAY: &[&str] = &["cannot lock ref", "failed to update ref", "failed to lock", "unable to lock"];
+    (!UNDER_WAY.iter().any(|words| reason.contains(words))).then(|| OsText::from(reason).to_string())
 }
 
 /// A tree can be made by hand; such a one must not write elsewhere when it is laid out for checks.

@@ -136,6 +136,8 @@ impl Blobs {
 impl Drop for Blobs {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
+        // One that was left in the middle of a blob would wait for ever for somebody to read it.
+        drop(self.output.take());
         // It ends when its input does; there is nothing to learn from how.
         drop(self.child.wait());
     }

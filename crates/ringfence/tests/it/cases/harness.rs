@@ -17,6 +17,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
         "a failure after an approval does not burn it",
         &["a_branch_or_a_repository_that_is_gone_is_named_and_may_come_back", "a_folder_that_cannot_be_written_is_told_and_gone_on_with"],
     ),
+    ("O06", "two approvals at once are never swapped", &["o_06_a_yes_to_one_and_a_no_to_another_are_never_swapped"]),
     (
         "O16",
         "an approver sees what will happen, and a change after that makes it void",
@@ -35,7 +36,7 @@ const HELD: &[(&str, &str, &[&str])] = &[
 const WAITING: &[(&str, &[&str])] = &[
     (
         "there is no model loop yet: turns, pauses inside a script, histories and compaction",
-        &["O03", "O05", "O06", "O07", "O08", "O09", "O10", "O19"],
+        &["O03", "O05", "O07", "O08", "O09", "O10", "O19"],
     ),
     ("there is no gateway yet: calls of tools, with arguments that a rule or an approval is about", &["O04", "O17", "O18", "O20", "O21"]),
     ("there are no traces yet", &["O11", "O12", "O13", "O14", "O15"]),

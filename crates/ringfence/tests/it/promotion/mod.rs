@@ -10,4 +10,5 @@ mod patches;
 mod races;
 mod rig;
 mod rules;
+mod shown;
 mod targets;
