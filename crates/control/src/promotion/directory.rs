@@ -161,7 +161,7 @@ impl DirectoryPlace {
     pub(super) fn apply(&self, edit: &Edit) -> Result<(Landed, String), PromotionError> {
         let done = match (&edit.old, &edit.new) {
             (None, Some(_)) => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE),
-            (Some(old), Some(_)) => self.exchange(old),
+            (Some(old), Some(new)) => self.exchange(old, new),
             (Some(old), None) => self.take_away(old),
             (None, None) => Ok(Landed::Yes),
         };
@@ -185,22 +185,31 @@ impl DirectoryPlace {
     }
 
     /// Both change places; what comes out must be what was looked at.
-    fn exchange(&self, old: &Blob) -> io::Result<Landed> {
+    fn exchange(&self, old: &Blob, new: &Blob) -> io::Result<Landed> {
         if self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE)? == Landed::Moved {
             return Ok(Landed::Moved);
         }
         if self.is(&self.draft, old)? {
             return Ok(Landed::Yes);
         }
-        self.put_back()
+        self.put_back(Some(new))
     }
 
-    /// What came out wrongly goes back, over the new file or, if that is gone by now, where nothing is.
-    fn put_back(&self) -> io::Result<Landed> {
-        match self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE)? {
-            Landed::Moved => self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE).map(|_| Landed::Moved),
-            Landed::Yes | Landed::No => Ok(Landed::Moved),
+    /// What came out wrongly goes back, and a third thing that stands there by then is kept beside it. That it cannot go back is never the end: what the
+    /// place holds then is told by whoever settles it.
+    fn put_back(&self, new: Option<&Blob>) -> io::Result<Landed> {
+        self.go_back(new).map_err(|error| io::Error::new(error.kind(), format!("what came out cannot be put back: {error}")))
+    }
+
+    fn go_back(&self, new: Option<&Blob>) -> io::Result<Landed> {
+        let is_back = new.is_some() && self.rename(&self.draft, &self.name, RenameFlags::EXCHANGE)? == Landed::Yes;
+        if !is_back {
+            self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE)?;
         }
+        if !new.map_or(Ok(false), |new| self.is(&self.draft, new))? {
+            self.rename(&self.draft, &format!("{}.kept", self.draft), RenameFlags::NOREPLACE)?;
+        }
+        Ok(Landed::Moved)
     }
 
     fn take_away(&self, old: &Blob) -> io::Result<Landed> {
@@ -210,7 +219,7 @@ impl DirectoryPlace {
         if self.is(&self.draft, old)? {
             return Ok(Landed::Yes);
         }
-        self.rename(&self.draft, &self.name, RenameFlags::NOREPLACE).map(|_| Landed::Moved)
+        self.put_back(None)
     }
 
     fn is(&self, name: &str, blob: &Blob) -> io::Result<bool> {
@@ -388,6 +397,19 @@ mod tests {
             assert_eq!(case.place.settle(&edit, MOST).unwrap(), Landed::Moved);
             case.place.clear().unwrap();
             case.assert_holds(&[("report.md", "other")]);
+        }
+    }
+
+    /// A third thing stands in the place by the time at which what came out goes back: both are kept.
+    #[test]
+    fn what_came_out_is_kept_where_its_place_is_taken() {
+        for new in [None, Some("new")] {
+            let (case, edit) = (Case::with(Some("third")), edit(Some("old"), new));
+            case.write(".ringfence-p", "other");
+            assert_eq!(case.place.put_back(edit.new.as_ref()).unwrap(), Landed::Moved);
+            case.place.clear().unwrap();
+            let wanted = if new.is_none() { ("other", "third") } else { ("third", "other") };
+            case.assert_holds(&[(".ringfence-p.kept", wanted.0), ("report.md", wanted.1)]);
         }
     }
 
