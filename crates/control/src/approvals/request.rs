@@ -24,9 +24,9 @@ pub enum Matter {
         /// The target's name.
         target: String,
         /// What the target holds.
-        base: Content,
+        base: Box<Content>,
         /// What it will hold.
-        result: Content,
+        result: Box<Content>,
         /// Files of evidence, by name.
         evidence: BTreeMap<String, Digest>,
         /// For an approval of its own: the paths that it is for.

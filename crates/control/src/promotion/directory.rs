@@ -68,8 +68,8 @@ impl DirectoryPlace {
         Ok(self.see(name, most)?.map(|(seen, _)| seen.blob))
     }
 
-    /// A regular file of the folder, and how many names it has; anything else of that name is an error, never followed.
-    fn see(&self, name: &str, most: u64) -> io::Result<Option<(Seen, u64)>> {
+    /// A regular file of the folder, and whether it has other names; anything else of that name is an error, never followed.
+    fn see(&self, name: &str, most: u64) -> io::Result<Option<(Seen, bool)>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -87,7 +87,7 @@ impl DirectoryPlace {
             true => {
                 let mode = if status.st_mode & 0o111 == 0 { FileMode::Plain } else { FileMode::Executable };
                 let owner = (status.st_uid, status.st_gid);
-                Ok(Some((Seen { blob: Blob { mode, bytes }, mode: status.st_mode & 0o7777, owner }, u64::from(status.st_nlink))))
+                Ok(Some((Seen { blob: Blob { mode, bytes }, mode: status.st_mode & 0o7777, owner }, status.st_nlink > 1)))
             }
             false => Err(io::Error::other(format!("is longer than {most} bytes, the most that the target takes"))),
         }
@@ -273,10 +273,10 @@ impl DirectoryPlace {
 }
 
 /// A file that another can take the place of without anything being lost that nobody sees.
-fn replaceable((seen, names): (Seen, u64)) -> io::Result<Seen> {
+fn replaceable((seen, has_other_names): (Seen, bool)) -> io::Result<Seen> {
     let me = rustix::process::geteuid();
-    if names > 1 {
-        return Err(io::Error::other(format!("has {names} names (hard links), of which only one would be replaced")));
+    if has_other_names {
+        return Err(io::Error::other("has several names (hard links), of which only one would be replaced"));
     }
     match me.is_root() || seen.owner.0 == me.as_raw() {
         true => Ok(seen),
@@ -447,7 +447,7 @@ mod tests {
         case.assert_holds(&[("report.md", "new")]);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
         fs::hard_link(&path, case.folder.path().join("other.md")).unwrap();
-        assert!(case.place.look(MOST).unwrap_err().to_string().contains("2 names"));
+        assert!(case.place.look(MOST).unwrap_err().to_string().contains("several names"));
     }
 
     /// Somebody else who can write to the folder puts something of theirs where the draft is.

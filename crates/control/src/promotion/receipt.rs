@@ -241,7 +241,7 @@ fn is_about(request: &ApprovalRequest, receipt: &Receipt) -> Result<(), String> 
     let is_same = is_here(ASKED, asked)
         && is_here(PREVIEW, &request.preview)
         && evidence.iter().all(|(name, digest)| is_here(name, digest))
-        && (receipt.base.as_ref(), receipt.result.as_ref()) == (Some(base), Some(result));
+        && (receipt.base.as_ref(), receipt.result.as_ref()) == (Some(base.as_ref()), Some(result.as_ref()));
     if is_same { Ok(()) } else { Err("is about something else than the receipt".into()) }
 }
 
