@@ -69,7 +69,7 @@ impl DirectoryPlace {
     }
 
     /// A regular file of the folder, and how many names it has; anything else of that name is an error, never followed.
-    fn see(&self, name: &str, most: u64) -> io::Result<Option<(Seen, u64)>> {
+    fn see(&self, name: &str, most: u64) -> io::Result<Option<(Seen, usize)>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(&self.folder, name, flags, Mode::empty()) {
             Ok(file) => file,
@@ -87,7 +87,10 @@ impl DirectoryPlace {
             true => {
                 let mode = if status.st_mode & 0o111 == 0 { FileMode::Plain } else { FileMode::Executable };
                 let owner = (status.st_uid, status.st_gid);
-                Ok(Some((Seen { blob: Blob { mode, bytes }, mode: status.st_mode & 0o7777, owner }, u64::from(status.st_nlink))))
+                Ok(Some((
+                    Seen { blob: Blob { mode, bytes }, mode: status.st_mode & 0o7777, owner },
+                    usize::try_from(status.st_nlink).unwrap_or(usize::MAX),
+                )))
             }
             false => Err(io::Error::other(format!("is longer than {most} bytes, the most that the target takes"))),
         }
@@ -273,7 +276,7 @@ impl DirectoryPlace {
 }
 
 /// A file that another can take the place of without anything being lost that nobody sees.
-fn replaceable((seen, names): (Seen, u64)) -> io::Result<Seen> {
+fn replaceable((seen, names): (Seen, usize)) -> io::Result<Seen> {
     let me = rustix::process::geteuid();
     if names > 1 {
         return Err(io::Error::other(format!("has {names} names (hard links), of which only one would be replaced")));

@@ -51,10 +51,8 @@ fn what_no_check_sees_needs_an_approval_of_its_own_and_is_said() {
     let asked = rig.promote(&rig.patch(&format!("{FIX}; true")), "main");
     assert_eq!(asked["approvals"].as_array().unwrap().len(), 1, "{asked}");
     // The name of the file is that of a key, so that no sandbox shows it.
-    let patch = format!(
-        "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def total(numbers):\n-    return sum(numbers) + 1\n+    return sum(numbers)\n\
-         diff --git a/id_mode b/id_mode\nnew file mode 100644\n--- /dev/null\n+++ b/id_mode\n@@ -0,0 +1 @@\n+evil\n"
-    );
+    let patch = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1,2 +1,2 @@\n def total(numbers):\n-    return sum(numbers) + 1\n+    return sum(numbers)\n\
+         diff --git a/id_mode b/id_mode\nnew file mode 100644\n--- /dev/null\n+++ b/id_mode\n@@ -0,0 +1 @@\n+evil\n";
     let asked = rig.promote(&rig.hand_in(patch.as_bytes()), "main");
     assert_eq!(asked["approvals"].as_array().unwrap().len(), 2, "{asked}");
     assert!(shown(&rig, &asked).contains("no check saw these, whose names are those of secrets: id_mode"), "{asked}");
