@@ -76,6 +76,30 @@ pub struct RunRequest {
     pub homes: Vec<PathBuf>,
 }
 
+impl RunRequest {
+    /// A request that names nothing but its command.
+    pub(crate) fn bare(profile: ProfileText, agent: AgentId, command: Vec<OsText>) -> Self {
+        Self {
+            profile,
+            agent,
+            inputs: Vec::new(),
+            project: None,
+            reveal: Vec::new(),
+            environment: Vec::new(),
+            destinations: Vec::new(),
+            limits: Limits::default(),
+            exports: Vec::new(),
+            tier: None,
+            storage: None,
+            sensitivity: None,
+            command,
+            has_stdin: false,
+            known_secrets: Vec::new(),
+            homes: Vec::new(),
+        }
+    }
+}
+
 /// Values of variables are left out: any of them may be a secret.
 impl std::fmt::Debug for RunRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -124,22 +124,9 @@ impl<'a> Probing<'a> {
     fn asking(&self, attempts: Vec<String>) -> RunRequest {
         let words = std::iter::once(PROBE_NAME.to_owned()).chain(attempts);
         RunRequest {
-            profile: self.request.profile.clone(),
-            agent: AgentId::local(),
-            inputs: Vec::new(),
-            project: None,
-            reveal: Vec::new(),
-            environment: Vec::new(),
-            destinations: Vec::new(),
-            limits: Limits::default(),
-            exports: Vec::new(),
-            tier: None,
-            storage: None,
-            sensitivity: None,
-            command: words.map(|word| OsText::from(word.as_str())).collect(),
-            has_stdin: false,
             known_secrets: self.request.known_secrets.clone(),
             homes: self.request.homes.clone(),
+            ..RunRequest::bare(self.request.profile.clone(), AgentId::local(), words.map(|word| OsText::from(word.as_str())).collect())
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ringfence_evidence::{Digest, ResourceDescriptor, RunEnd, Statement, Subject, TEST_RESULT_TYPE, TestResult};
 use ringfence_isolation::OsText;
-use ringfence_policy::{AgentId, Limits, Target};
+use ringfence_policy::{AgentId, Target};
 use serde::Serialize;
 
 use super::document::Content;
@@ -47,22 +47,8 @@ pub(super) fn run(
     for command in &target.checks {
         progress.warn(&format!("check: {}", name(command)));
         let request = RunRequest {
-            profile: profile.clone(),
-            agent: AgentId::local(),
-            inputs: Vec::new(),
             project: Some(folder.to_owned()),
-            reveal: Vec::new(),
-            environment: Vec::new(),
-            destinations: Vec::new(),
-            limits: Limits::default(),
-            exports: Vec::new(),
-            tier: None,
-            storage: None,
-            sensitivity: None,
-            command: command.iter().map(|word| OsText::from(word.as_str())).collect(),
-            has_stdin: false,
-            known_secrets: Vec::new(),
-            homes: Vec::new(),
+            ..RunRequest::bare(profile.clone(), AgentId::local(), command.iter().map(|word| OsText::from(word.as_str())).collect())
         };
         let report = runner.run_inside(&request, Attachments { output: OutputTo::Report, progress, cancel }, &Inside::Check)?;
         if report.is_stopped {
