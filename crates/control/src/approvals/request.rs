@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::promotion::{Content, Provenance};
 
 /// What an approval is about.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Matter {

@@ -119,7 +119,7 @@ fn sqlite_keeps_a_database_with_a_write_ahead_log() {
     need("sqlite3", "sqlite3");
     for place in Place::each() {
         let script = "sqlite3 a.db 'pragma journal_mode=wal; create table t(x); with recursive n(i) as (select 1 union all select i+1 from n where i<5000) insert into t select i from n;'\n\
-            for i in 1 2 3; do sqlite3 a.db 'insert into t values(0)' & done; wait; sqlite3 a.db 'select count(*), sum(x) from t; pragma integrity_check'";
+            for i in 1 2 3; do sqlite3 -cmd '.timeout 20000' a.db 'insert into t values(0)' & done; wait; sqlite3 a.db 'select count(*), sum(x) from t; pragma integrity_check'";
         assert_prints(&place, &[], script, "5003|12502500\nok\n");
     }
 }
