@@ -6,6 +6,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 ringfence=${RINGFENCE:-ringfence}
+[ $# = 1 ] && [ ! -e "$1/home" ] || { echo "usage: run.sh FOLDER, which is new or empty" >&2; exit 2; }
 mkdir -p "$1"
 cd "$1"
 export RINGFENCE_HOME=$PWD/home XDG_CONFIG_HOME=$PWD/config
@@ -22,7 +23,7 @@ mkdir reports
 (cd app && ! python3 -B tests/test_invoice.py 2>&1 | tail -3)
 
 say 'Where artifacts can go, and under whose approval'
-"$ringfence" profile ls > /dev/null           # writes the first settings
+"$ringfence" matrix > /dev/null               # writes the first settings
 cat >> home/ringfence.toml <<TOML
 
 [targets.main]

@@ -28,6 +28,7 @@ mod settings;
 mod stop;
 mod sweep;
 mod views;
+mod words;
 
 pub use approvals::{
     ApprovalError, ApprovalRequest, Approvals, Asked as AskedApproval, DECISION_TYPE, Decision, Matter, NewGrant, STANDING_TYPE,
@@ -58,6 +59,8 @@ pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Sec
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Runner, Surroundings, missing_in_this_version};
 pub use settings::Settings;
+
+pub use words::command_in_words;
 
 /// The version of this program, as it stands in evidence.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -62,6 +62,17 @@ const PROTECTED: &[&str] = &[
     "**/CMakeLists.txt",
     "**/build.rs",
     "**/.cargo/**",
+    "**/justfile",
+    "**/Taskfile.y*ml",
+    "**/configure",
+    "**/meson.build",
+    "**/gradlew*",
+    "**/mvnw*",
+    "**/Dockerfile",
+    ".pre-commit-config.yaml",
+    ".husky/**",
+    "**/vite.config.*",
+    "**/rust-toolchain*",
 ];
 
 /// Where tests usually are.

@@ -83,10 +83,20 @@ impl Target {
         self.tests.iter().any(|glob| glob.matches(path))
     }
 
+    /// True if a check of a branch names this file: whoever changes it decides what the check does.
+    fn is_named_by_a_check(&self, path: &[u8]) -> bool {
+        let is_apart = |c: char| c.is_whitespace() || ";&|()<>'\"`=".contains(c);
+        if matches!(self.place, Place::Directory { .. }) {
+            return false; // there the checks name what is promoted
+        }
+        let words = self.checks.iter().flatten().flat_map(|word| word.split(is_apart));
+        words.map(|word| word.trim_start_matches("./")).any(|word| !word.is_empty() && word.as_bytes() == path)
+    }
+
     /// True if a change of this path needs an approval of its own, whatever the change is, and in whatever case of letters it is written.
     pub fn is_protected(&self, path: &[u8]) -> bool {
         let folded = path.to_ascii_lowercase();
-        self.protected.iter().any(|glob| glob.matches(path) || glob.matches_folded(&folded))
+        self.protected.iter().any(|glob| glob.matches(path) || glob.matches_folded(&folded)) || self.is_named_by_a_check(path)
     }
 }
 

@@ -55,6 +55,12 @@ impl Electorate {
         }
     }
 
+    /// How many persons may decide about a request now.
+    pub(crate) fn able(&self, row: &ApprovalRow) -> usize {
+        let Ok(request) = serde_json::from_str::<ApprovalRequest>(&row.request) else { return 0 };
+        self.persons.values().filter(|person| Self::bars(person, &request).is_none()).count()
+    }
+
     /// True if a recorded decision counts now.
     pub(crate) fn counts(&self, row: &ApprovalRow, made: &DecisionRow) -> bool {
         self.holds(row, made).is_some()

@@ -75,6 +75,7 @@ impl ApprovalError {
         match self {
             Self::NoApproval(_) => "see `ringfence approval ls`".into(),
             Self::NoStanding(_) => "see `ringfence approval ls --standing`".into(),
+            Self::Over { state, .. } if state == "approved" => "enough have agreed: `ringfence promote` does the rest".into(),
             Self::Over { .. } => "ask for the promotion anew: `ringfence promote`".into(),
             Self::Before { .. } => {
                 "somebody else must agree; a yes can be taken back with `ringfence approval deny` until it is used".into()

@@ -45,6 +45,8 @@ pub struct Asked {
     pub preview: String,
     /// Whose yes counts now.
     pub agreed: Vec<String>,
+    /// How many persons may decide now.
+    pub able: usize,
 }
 
 impl Approvals {
@@ -75,7 +77,8 @@ impl Approvals {
         let preview = String::from_utf8(preview).map_err(|_| altered("what would be shown is not text"))?;
         let electorate = Electorate::of(&self.home)?;
         let agreed = row.agreed(&|row, made| electorate.counts(row, made)).into_iter().map(str::to_owned).collect();
-        Ok(Asked { row, request, preview, agreed })
+        let able = electorate.able(&row);
+        Ok(Asked { row, request, preview, agreed, able })
     }
 
     fn preview(&self, request: &ApprovalRequest) -> PathBuf {

@@ -69,6 +69,14 @@ pub struct ApprovalRequest {
 }
 
 impl ApprovalRequest {
+    /// For an approval of its own: the paths that it is for.
+    pub fn paths(&self) -> &[String] {
+        match &self.matter {
+            Matter::Promotion { paths, .. } => paths,
+            Matter::Agent { .. } => &[],
+        }
+    }
+
     /// The one form in which it is kept, and its digest.
     pub(crate) fn text(&self) -> Result<(String, Digest), serde_json::Error> {
         let text = canonical(self)?;

@@ -34,6 +34,21 @@ pub struct CheckReport {
     pub output: Digest,
 }
 
+impl CheckReport {
+    /// How a check ended that did not pass, and how to see what it printed.
+    pub(super) fn in_words(&self) -> String {
+        let end = match &self.end {
+            RunEnd::Exited { code: 127 } => "exited 127: its program is not in the sandbox".to_owned(),
+            RunEnd::Exited { code } => format!("exited {code}"),
+            RunEnd::Signaled { signal } => format!("ended by {signal}"),
+            RunEnd::Limit { limit } => format!("ended by the {limit} limit"),
+            RunEnd::Refused { rule, .. } => format!("refused: {rule}"),
+            RunEnd::Failed { step, .. } => format!("failed at {step}"),
+        };
+        format!("check `{}` did not pass ({end}); what it printed: `ringfence artifact get {}`", self.command, self.output)
+    }
+}
+
 /// Runs every check, also after one that failed: the evidence says of each how it went.
 pub(super) fn run(
     runner: &Runner,
@@ -87,8 +102,14 @@ fn name(command: &[String]) -> String {
     }
 }
 
-/// What the checks said, as an in-toto test result about what they ran on.
-pub(super) fn statement(checks: &[CheckReport], target: &Target, base: &Content, result: &Content) -> Statement<TestResult> {
+/// What the checks said, as an in-toto test result about what they ran on: the result, with the tests of the base and without new ones.
+pub(super) fn statement(
+    checks: &[CheckReport],
+    target: &Target,
+    base: &Content,
+    result: &Content,
+    new_tests: &[String],
+) -> Statement<TestResult> {
     let of = |has_passed: bool| checks.iter().filter(|check| check.has_passed == has_passed).map(|check| check.command.clone()).collect();
     let mut configuration: Vec<ResourceDescriptor> = checks
         .iter()
@@ -102,6 +123,7 @@ pub(super) fn statement(checks: &[CheckReport], target: &Target, base: &Content,
         .collect();
     let mut tests = ResourceDescriptor { name: "tests of the base".into(), ..descriptor("base", base) };
     tests.annotations.insert("globs".into(), target.tests.iter().map(ToString::to_string).collect::<Vec<_>>().into());
+    tests.annotations.insert("leftOut".into(), new_tests.to_vec().into());
     configuration.push(tests);
     let verdict = if checks.iter().all(|check| check.has_passed) { "PASSED" } else { "FAILED" };
     let predicate = TestResult { result: verdict.into(), configuration, passed_tests: of(true), failed_tests: of(false) };

@@ -86,6 +86,14 @@ pub enum PromotionError {
         /// Why.
         cause: String,
     },
+    /// It is too late to withdraw it.
+    #[error("promotion `{id}` can no longer be withdrawn: it is {state}")]
+    NotWithdrawn {
+        /// Which.
+        id: String,
+        /// Where it stands.
+        state: String,
+    },
     /// Does not fit.
     #[error(transparent)]
     Unfit(Unfit),
@@ -176,6 +184,7 @@ impl PromotionError {
             Self::NoTarget { .. } => "name one of these, or add it to ringfence.toml, such as [targets.main]".into(),
             Self::NotTaken { hint, .. } | Self::NoCheck { hint, .. } => hint.clone(),
             Self::NoPromotion(_) => "see `ringfence promotion ls`".into(),
+            Self::NotWithdrawn { .. } => "what took effect can be taken back: `ringfence promotion undo`".into(),
             Self::NotUndone { .. } => "`ringfence promotion show` says where it stands".into(),
             Self::Unfit(Unfit::Patch(error)) => {
                 error.hint().unwrap_or("make the patch with `git diff`, or export `changes.patch`").to_owned()

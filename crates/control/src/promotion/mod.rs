@@ -211,7 +211,7 @@ impl Runner {
             true => self.go_on(&mut authority, &row.id, None),
             false => {
                 let state = self.promotion_row(&mut authority, id)?.state;
-                Err(PromotionError::NotUndone { id: row.id, cause: format!("it is {state}, and can no longer be withdrawn") })
+                Err(PromotionError::NotWithdrawn { id: row.id, state: state.to_string() })
             }
         }
     }
@@ -238,7 +238,7 @@ impl Runner {
         let agreed = |row: &ringfence_store::ApprovalRow| {
             row.agreed(&|row, made| electorate.counts(row, made)).into_iter().map(str::to_owned).collect()
         };
-        let approvals = authority.approvals_of(id)?.iter().map(|row| ApprovalReport::of(row, agreed(row))).collect();
+        let approvals = authority.approvals_of(id)?.iter().map(|row| ApprovalReport::of(row, agreed(row), electorate.able(row))).collect();
         let evidence = self.home.promotions().join(&row.id).display().to_string();
         Ok(PromotionReport::of(&row, &asked, prepared.as_ref(), approvals, authority.undone_by(id)?, evidence))
     }

@@ -6,6 +6,7 @@ use ringfence_patch::{Edit, render};
 use super::checks::CheckReport;
 use super::document::{Asked, Content};
 use super::scan::Scan;
+use crate::words::command_in_words;
 
 /// The preview as text.
 pub(super) fn preview(asked: &Asked, base: &Content, result: &Content, scan: &Scan, checks: &[CheckReport], edits: &[Edit]) -> String {
@@ -21,7 +22,7 @@ pub(super) fn preview(asked: &Asked, base: &Content, result: &Content, scan: &Sc
             "  made by    run {} of agent {}, owned by {}, profile {}; it ended: {}",
             what.run, what.agent, what.owner, what.profile, what.end
         ),
-        format!("  command    {}", harmless(&what.command.join(" "))),
+        format!("  command    {}", harmless(&command_in_words(&what.command))),
         format!("  asked by   {} at {}", asked.requested_by, asked.requested_at),
         format!("  message    {}", harmless(&asked.message)),
         format!("  target     {}", place(asked)),
@@ -34,6 +35,9 @@ pub(super) fn preview(asked: &Asked, base: &Content, result: &Content, scan: &Sc
     }
     if scan.changes_tests {
         lines.push("  tests      tests that are there are changed; the checks ran with those of the base".to_owned());
+    }
+    if !scan.new_tests.is_empty() {
+        lines.push(format!("  new tests  the checks ran without them, with the tests of the base: {}", scan.new_tests.join(", ")));
     }
     if !scan.unseen.is_empty() {
         lines.push(format!("  unseen     no check saw these, whose names are those of secrets: {}", scan.unseen.join(", ")));

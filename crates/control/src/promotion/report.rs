@@ -56,21 +56,28 @@ pub struct ApprovalReport {
     pub state: String,
     /// Who must agree, in words.
     pub needs: String,
+    /// For an approval of its own: the paths that it is for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// Who has agreed.
     pub agreed: Vec<String>,
+    /// How many registered persons may decide about it now.
+    pub able: usize,
     /// Until when it can be decided, RFC 3339 in UTC.
     pub decide_by: String,
 }
 
 impl ApprovalReport {
-    /// An approval as it stands; `agreed` says whose yes counts.
-    pub fn of(row: &ApprovalRow, agreed: Vec<String>) -> Self {
+    /// An approval as it stands; `agreed` says whose yes counts, `able` how many may decide.
+    pub fn of(row: &ApprovalRow, agreed: Vec<String>, able: usize) -> Self {
         let request: Option<crate::approvals::ApprovalRequest> = serde_json::from_str(&row.request).ok();
         Self {
             approval: row.id.clone(),
             state: row.state.word().to_owned(),
-            needs: request.map(|request| request.consent.to_string()).unwrap_or_default(),
+            needs: request.as_ref().map(|request| request.consent.to_string()).unwrap_or_default(),
+            paths: request.map(|request| request.paths().to_vec()).unwrap_or_default(),
             agreed,
+            able,
             decide_by: moment::in_words(row.decide_by),
         }
     }

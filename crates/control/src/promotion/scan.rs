@@ -14,6 +14,8 @@ pub(super) struct Scan {
     pub(super) protected: Vec<String>,
     /// Files that would be made or changed and that no check sees, for their names are those of secrets.
     pub(super) unseen: Vec<String>,
+    /// Tests that are new: the checks run without them.
+    pub(super) new_tests: Vec<String>,
     /// Whether tests that are there are changed: checks run with those of the base.
     pub(super) changes_tests: bool,
 }
@@ -45,6 +47,8 @@ pub(super) fn scan(edits: &[Edit], target: &Target, known: &[&[u8]], collision: 
     }
     let is_changed_test = |edit: &&Edit| target.is_test(&edit.path) && edit.old.is_some();
     scan.changes_tests = edits.iter().any(|edit| is_changed_test(&edit));
+    let is_new_test = |edit: &&Edit| target.is_test(&edit.path) && edit.old.is_none();
+    scan.new_tests = edits.iter().filter(is_new_test).map(|edit| shown(&edit.path)).collect();
     let is_unseen = |edit: &&Edit| edit.new.is_some() && is_hidden(&edit.path);
     scan.unseen = edits.iter().filter(is_unseen).map(|edit| shown(&edit.path)).collect();
     let protected: BTreeSet<String> = edits

@@ -126,15 +126,16 @@ fn list(approvals: &mut Approvals, is_all: bool, is_json: bool) -> Result<(), Fa
     let mut reports = Vec::new();
     for row in rows {
         // One that was altered is listed all the same: `show` says what is wrong with it.
-        let agreed = approvals.find(&row.id).map(|asked| asked.agreed).unwrap_or_default();
-        reports.push((row.subject.clone(), ApprovalReport::of(&row, agreed)));
+        let (agreed, able) = approvals.find(&row.id).map(|asked| (asked.agreed, asked.able)).unwrap_or_default();
+        reports.push((row.subject.clone(), ApprovalReport::of(&row, agreed, able)));
     }
     if is_json {
         let values = reports.iter().map(|(subject, report)| serde_json::json!({ "subject": subject, "approval": report }));
         return out::print_json(&values.collect::<Vec<_>>());
     }
     let row = |(subject, report): (String, ApprovalReport)| {
-        vec![report.approval, out::harmless(&subject), report.needs, report.agreed.join(", "), report.state, report.decide_by]
+        let needs = if report.paths.is_empty() { report.needs } else { format!("{}, for protected paths", report.needs) };
+        vec![report.approval, out::harmless(&subject), needs, report.agreed.join(", "), report.state, report.decide_by]
     };
     out::print(&out::table(&["approval", "for", "needs", "agreed", "state", "decide by"], reports.into_iter().map(row).collect()))
 }

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use ringfence_control::command_in_words;
 use ringfence_evidence::Digest;
 use ringfence_policy::{ArtifactKind, TargetName};
 use ringfence_store::{Artifacts, Home, Index, RunId};
@@ -124,8 +125,13 @@ fn show(context: &Context, name: &str, is_json: bool) -> Result<(), Failure> {
     }
     if let (Ok(made), false) = (made, context.is_quiet) {
         let facts = format!("{} ({}, {}), made by run {} of agent {}", made.path, made.kind, out::bytes(length), made.run, made.agent);
-        let more =
-            format!("owned by {}, profile {}, which ended: {}; command: {}", made.owner, made.profile, made.end, made.command.join(" "));
+        let more = format!(
+            "owned by {}, profile {}, which ended: {}; command: {}",
+            made.owner,
+            made.profile,
+            made.end,
+            command_in_words(&made.command)
+        );
         out::complain(&out::harmless(&format!("{facts}, {more}")));
     }
     let mut bytes = Vec::new();

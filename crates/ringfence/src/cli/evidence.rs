@@ -200,13 +200,20 @@ fn checkpoint(context: &Context, out: Option<&Path>) -> Result<(), Failure> {
         std::io::Write::write_all(&mut file, &bytes)?;
         file.sync_all()
     });
-    made.map_err(|e| Failure::new(format!("writing `{}`: {e}", path.display()), "name a file that is not there yet"))
+    made.map_err(|e| Failure::new(format!("writing `{}`: {e}", path.display()), "name a file that is not there yet, in a folder that is"))?;
+    out::print(&format!("the checkpoint is in `{}`; keep it where nobody who can write to this home can\n", path.display()))
 }
 
 fn check_checkpoint(context: &Context, file: &Path, key: Option<&Path>) -> Result<(), Failure> {
     let bytes = fs::read(file).map_err(|e| Failure::new(format!("reading `{}`: {e}", file.display()), "name a checkpoint"))?;
     let (home, key) = (context.home()?, public_key(context, key)?);
-    let broken = |cause: String| Failure::new(cause, "records were taken away, or put back to what they were").with_status(BROKEN);
+    let broken = |cause: String| {
+        let hint = match cause.starts_with("the checkpoint") {
+            true => "name a file that `ringfence evidence checkpoint` made, and its key",
+            false => "records were taken away, changed, or put back to what they were",
+        };
+        Failure::new(cause, hint).with_status(BROKEN)
+    };
     let checkpoint = verify_checkpoint(&home, &bytes, &key).map_err(broken)?;
     let Checkpoint { at, runs, promotions, .. } = checkpoint;
     out::print(&format!("all {runs} runs and {promotions} promotions that were sealed at {at} are here as they were; key {}\n", key.id()))

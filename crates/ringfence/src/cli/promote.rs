@@ -7,7 +7,7 @@ use ringfence_control::{Attachments, OutputTo, PromotionError, PromotionReport, 
 use ringfence_evidence::Digest;
 use ringfence_isolation::stop_requested_descriptor;
 use ringfence_policy::TargetName;
-use ringfence_store::{Index, RunId};
+use ringfence_store::{Index, RunId, now};
 
 use super::out::{self, Failure, parsed};
 use super::{Context, progress};
@@ -46,7 +46,12 @@ pub(crate) fn run(context: &Context, arguments: &PromoteArguments) -> Result<u8,
     let runner = context.runner(home)?;
     runner.settle_promotions().map_err(|e| failure(&e))?;
     let request = PromotionRequest { artifact, made, target, message, is_again: arguments.again };
+    let begun = now();
     let report = attached(context, arguments.json, |attachments| runner.promote(&request, attachments))?;
+    if report.state == "applied" && report.changed_at < begun && !arguments.json {
+        let when = &report.changed_at;
+        out::print(&format!("it took effect before, at {when}, and nothing was done now; `--again` asks anew\n"))?;
+    }
     finish(&report, arguments.json)
 }
 
@@ -63,7 +68,9 @@ pub(super) fn message(text: &str) -> Result<String, Failure> {
 
 /// `sha256:…`, or `RUN/PATH`.
 pub(super) fn artifact(index: &mut Index, text: &str) -> Result<(Digest, Option<(RunId, String)>), Failure> {
-    let Some((run, path)) = text.split_once('/') else { return Ok((parsed(text, "see `ringfence artifact ls`")?, None)) };
+    let Some((run, path)) = text.split_once('/') else {
+        return Ok((parsed(text, "write a digest, or RUN/PATH; see `ringfence artifact ls`")?, None));
+    };
     let run: RunId = parsed(run, "write a digest, or RUN/PATH; see `ringfence artifact ls`")?;
     let made = index.artifacts(Some(run.as_str())).map_err(|e| Failure::hinted(&e, e.hint()))?;
     let found = made.into_iter().find(|made| made.path == path);
@@ -110,18 +117,24 @@ pub(super) fn finish(report: &PromotionReport, is_json: bool) -> Result<u8, Fail
 
 fn in_words(report: &PromotionReport) -> String {
     let PromotionReport { promotion, state, cause, target, .. } = report;
-    let mut text = format!("promotion {promotion} of {} to {target}: {state}", out::harmless(&report.path));
+    let what = if report.undoes.is_some() { "undo of " } else { "" };
+    let mut text = format!("promotion {promotion}, {what}{} to {target}: {state}", out::harmless(&report.path));
     if !cause.is_empty() {
         text.push_str(&format!(": {}", out::harmless(cause)));
     }
     text.push('\n');
     if let (true, Some(result)) = (state == "applied", &report.result) {
-        text.push_str(&format!("  the target holds {}\n", result.in_words()));
+        text.push_str(&format!("  the target was given {}\n", result.in_words()));
     }
     for approval in report.approvals.iter().filter(|approval| approval.state == "pending" && state == "waiting") {
         let agreed = if approval.agreed.is_empty() { String::new() } else { format!("; agreed: {}", approval.agreed.join(", ")) };
-        text.push_str(&format!("  needs {} until {}{agreed}\n", approval.needs, approval.decide_by));
-        text.push_str(&format!("  see it:  ringfence approval show {0}\n  decide:  ringfence approval approve {0}\n", approval.approval));
+        let paths = if approval.paths.is_empty() { String::new() } else { format!(" for protected paths ({})", approval.paths.join(", ")) };
+        let able = if approval.able == 0 { "; nobody who is registered can decide: see `ringfence person`" } else { "" };
+        text.push_str(&format!("  needs {}{paths} until {}{agreed}{able}\n", approval.needs, approval.decide_by));
+        text.push_str(&format!(
+            "  see it:  ringfence approval show {0}\n  decide:  ringfence approval approve {0} --as PERSON\n",
+            approval.approval
+        ));
     }
     text.push_str(&format!("  evidence: {}\n", report.evidence));
     text

@@ -101,7 +101,11 @@ fn show(report: &PromotionReport, is_json: bool) -> Result<(), Failure> {
     lines.extend(optional.into_iter().filter_map(|(name, value)| Some(format!("  {name:<9} {}", value?))));
     for approval in &report.approvals {
         let agreed = if approval.agreed.is_empty() { "nobody yet".to_owned() } else { approval.agreed.join(", ") };
-        lines.push(format!("  approval  {}: {}; needs {}; agreed: {agreed}", approval.approval, approval.state, approval.needs));
+        let paths = if approval.paths.is_empty() { String::new() } else { format!(" for protected paths ({})", approval.paths.join(", ")) };
+        lines.push(format!("  approval  {}: {}; needs {}{paths}; agreed: {agreed}", approval.approval, approval.state, approval.needs));
+    }
+    if report.state == "checking" {
+        lines.push("  asking again with `ringfence promote` goes on; `ringfence promotion withdraw` ends it".to_owned());
     }
     lines.push(format!("  evidence  {}", report.evidence));
     if report.state == "applied" && report.undone_by.is_none() {

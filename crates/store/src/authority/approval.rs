@@ -203,7 +203,8 @@ impl Authority {
     /// The newest approvals; only those that can still be decided or used if `is_open`.
     pub fn approvals(&mut self, is_open: bool, most: u32) -> Result<Vec<ApprovalRow>, StoreError> {
         self.step(async |step| {
-            let query = "SELECT id FROM approvals WHERE NOT ? OR state IN ('pending', 'approved') ORDER BY asked_at DESC, id DESC LIMIT ?";
+            let query =
+                "SELECT id FROM approvals WHERE NOT ? OR state IN ('pending', 'approved') ORDER BY asked_at DESC, rowid DESC LIMIT ?";
             let ids = sqlx::query(query).bind(is_open).bind(most).fetch_all(&mut *step.transaction).await?;
             let mut rows = Vec::new();
             for id in ids {
@@ -228,8 +229,8 @@ impl Authority {
             let is_same = |made: &&DecisionRow| made.person == decision.person && made.verdict == decision.verdict;
             let said = row.decisions.iter().filter(is_same).any(|made| counts(&row, made));
             match (is_open, said) {
-                (_, true) => return Ok(Decided::Before(row)),
-                (false, false) => return Ok(Decided::Over(row)),
+                (false, _) => return Ok(Decided::Over(row)),
+                (true, true) => return Ok(Decided::Before(row)),
                 (true, false) => {}
             }
             if let Some(standing) = &decision.standing
@@ -274,7 +275,7 @@ impl Step<'_> {
     }
 
     pub(super) async fn approvals_of(&mut self, subject: &str) -> Result<Vec<ApprovalRow>, sqlx::Error> {
-        let ids = sqlx::query("SELECT id FROM approvals WHERE subject = ? ORDER BY asked_at, id").bind(subject);
+        let ids = sqlx::query("SELECT id FROM approvals WHERE subject = ? ORDER BY rowid").bind(subject);
         let mut rows = Vec::new();
         for id in ids.fetch_all(&mut *self.transaction).await? {
             rows.extend(self.approval(id.get("id")).await?);

@@ -122,7 +122,10 @@ impl Line<'_> {
     pub(super) fn is_out_of_date(&self) -> Result<Option<String>, PromotionError> {
         let (settings, asked) = (&self.runner.settings, &self.asked);
         if settings.targets.get(&asked.target.name) != Some(&asked.target) {
-            return Ok(Some(format!("the settings of target `{}` are not what they were when it was asked for", asked.target.name)));
+            return Ok(Some(format!(
+                "the settings of target `{}` are not what they were when it was asked for; ask again with `ringfence promote`",
+                asked.target.name
+            )));
         }
         if asked.undoes.is_none() {
             registry::active_now(&self.runner.home, &asked.what.agent)?;

@@ -52,12 +52,10 @@ impl Line<'_> {
         }
         let prepared = self.keep_evidence(&examined)?;
         // Taking something back leads to where the target was, whatever a check says of that; persons see how it went.
-        match examined.checks.iter().find(|check| !check.has_passed && self.asked.undoes.is_none()) {
-            Some(failed) => {
-                let cause = format!("check `{}` did not pass: see run {}", failed.command, failed.run);
-                self.end(authority, PromotionState::Failed, &cause)
-            }
-            None => self.ask(authority, &prepared, &examined),
+        let failed: Vec<String> = examined.checks.iter().filter(|check| !check.has_passed).map(CheckReport::in_words).collect();
+        match failed.is_empty() || self.asked.undoes.is_some() {
+            false => self.end(authority, PromotionState::Failed, &failed.join("; ")),
+            true => self.ask(authority, &prepared, &examined),
         }
     }
 
@@ -89,7 +87,7 @@ impl Line<'_> {
         let source = Source::read(self.runner, self.asked.what.artifact, &self.asked.what.run, &self.asked.what.path)?;
         signed(PROVENANCE, self.keep_signed(PROVENANCE, &provenance(&source.verified, &self.asked.what.artifact))?, &mut evidence);
         if !checks.is_empty() {
-            let statement = checks::statement(checks, &self.asked.target, base, result);
+            let statement = checks::statement(checks, &self.asked.target, base, result, &scan.new_tests);
             signed(TEST_RESULT, self.keep_signed(TEST_RESULT, &statement)?, &mut evidence);
         }
         let shown = preview::preview(&self.asked, base, result, scan, checks, edits);

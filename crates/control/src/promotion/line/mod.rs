@@ -86,5 +86,5 @@ impl<'a> Line<'a> {
 }
 
 fn stale(cause: &str) -> String {
-    format!("the target is not what was tested any more: {cause}")
+    format!("the target is not what was tested any more: {cause}; ask again, and it is tested on what the target holds now")
 }

@@ -70,6 +70,17 @@ fn what_says_how_a_check_goes_needs_an_approval_of_its_own() {
 }
 
 #[test]
+fn a_file_that_a_check_names_needs_an_approval_of_its_own_and_new_tests_are_said_not_to_have_run() {
+    let rig = Rig::with(User::Ordinary, "checks = [\"sh ./run_tests.sh && true\"]\n", "");
+    rig.commit(&format!("echo '{CHECK}' > run_tests.sh"));
+    rig.shell("rm -rf src && git clone -q app.git src");
+    let asked = rig.promote(&rig.patch("echo true > run_tests.sh; echo 'import os' > tests/test_more.py"), "main");
+    assert_eq!((asked["state"].as_str(), asked["approvals"].as_array().unwrap().len()), (Some("waiting"), 2), "{asked}");
+    assert_eq!(asked["approvals"][1]["paths"], serde_json::json!(["run_tests.sh"]));
+    assert!(shown(&rig, &asked).contains("the checks ran without them, with the tests of the base: tests/test_more.py"));
+}
+
+#[test]
 fn a_path_that_differs_in_case_alone_is_refused() {
     let rig = Rig::with(User::Ordinary, "", "");
     for script in ["echo x > CALC.py", "mkdir Tests && echo x > Tests/more.py"] {
