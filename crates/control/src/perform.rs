@@ -1,14 +1,13 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, SandboxSpec, SetupError, Streams,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, SandboxSpec, SetupError, Stdin, Streams,
     Traces, compile, lease_identity, own_stdin,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
@@ -190,9 +189,10 @@ impl Performance<'_> {
         self.journal.accept()?;
         let mut sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
         self.journal.append(Event::SandboxCreated {})?;
-        let command = Command { argv: self.request.command.clone(), environment: self.environment(ahead.as_ref()) };
+        let command = Command::new(self.request.command.clone(), self.environment(ahead.as_ref()));
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
         let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
+        let stdin = stdin.map_or(Stdin::Empty, Stdin::From);
         let recording = Arc::new(Recording::new(self.journal.writer()));
         let helpers =
             Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
@@ -255,7 +255,7 @@ impl Performance<'_> {
     }
 }
 
-fn streams(stdin: Option<OwnedFd>, output: OutputTo<'_>) -> Streams<'_> {
+fn streams(stdin: Stdin, output: OutputTo<'_>) -> Streams<'_> {
     match output {
         OutputTo::Report => Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() },
         OutputTo::Streams { stdout, stderr } => Streams { stdin, stdout: Capture::passing_on(stdout), stderr: Capture::passing_on(stderr) },

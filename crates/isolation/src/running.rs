@@ -38,7 +38,7 @@ impl Running<'_> {
     /// What must be ready before this command's streams can move on.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
         let pipes = self.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN));
-        pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().map(StdinPump::waits_for))
+        pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().and_then(StdinPump::waits_for))
     }
 
     /// The pipes that can be read now: those whose bytes have somewhere to go.
@@ -57,6 +57,7 @@ impl Running<'_> {
                     Ok(0) => *pipe = None,
                     Ok(read) => capture.take(&buffer[..read], &mut self.budget),
                     Err(Errno::INTR) => {}
+                    Err(Errno::IO) => *pipe = None, // a terminal that nobody has open any more
                     Err(_) => break,
                 }
             }
@@ -65,6 +66,12 @@ impl Running<'_> {
                 self.fault = self.fault.or(fault(errno));
             }
         }
+    }
+
+    /// Reads what is there now; true once the listeners have taken all of it.
+    pub(crate) fn is_read(&mut self) -> bool {
+        self.read_pipes();
+        self.captures.iter().all(Capture::has_room)
     }
 
     /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.
