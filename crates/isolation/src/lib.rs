@@ -14,6 +14,7 @@ mod compile;
 mod control;
 mod creation;
 mod disk;
+mod files;
 mod host;
 mod identity;
 mod image;
@@ -42,6 +43,7 @@ pub use compile::{DiskPlace, FolderView, SandboxSpec, Veil, compile, group_limit
 pub use control::INIT_NAME;
 pub use creation::{Creation, EmptySandbox, Rising};
 pub use disk::{Disk, DiskForm, clear_disk};
+pub use files::{FileChange, FileEntry, FileError, FileEvent, FileKind, Files, Watch};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::{Image, Layer};

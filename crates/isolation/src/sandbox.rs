@@ -158,7 +158,7 @@ pub struct Sandbox<'a> {
     pub(crate) meter: Meter,
     output_bytes: u64,
     environment: Vec<(String, String)>,
-    folder: String,
+    pub(crate) folder: String,
     cancel: Option<BorrowedFd<'a>>,
     pub(crate) running: Vec<Running<'a>>,
     /// What those who attend to the sandbox have not heard yet.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 mod attended;
+mod files;
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -31,6 +32,10 @@ fn main() {
         ("attended::a_socket_reaches_a_port_inside", attended::a_socket_reaches_a_port_inside),
         ("attended::a_listener_without_room_makes_the_command_wait", attended::a_listener_without_room_makes_the_command_wait),
         ("attended::the_wall_can_be_moved", attended::the_wall_can_be_moved),
+        ("files::what_is_written_outside_is_the_agents_inside", files::what_is_written_outside_is_the_agents_inside),
+        ("files::nothing_of_the_host_can_be_reached", files::nothing_of_the_host_can_be_reached),
+        ("files::folders_are_made_listed_moved_and_removed", files::folders_are_made_listed_moved_and_removed),
+        ("files::a_folder_is_watched", files::a_folder_is_watched),
         ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
     ];
     println!("\nrunning {} tests", tests.len());
