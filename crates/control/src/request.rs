@@ -78,7 +78,7 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// A request that names nothing but its command.
-    pub(crate) fn bare(profile: ProfileText, agent: AgentId, command: Vec<OsText>) -> Self {
+    pub fn bare(profile: ProfileText, agent: AgentId, command: Vec<OsText>) -> Self {
         Self {
             profile,
             agent,

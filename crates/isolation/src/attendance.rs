@@ -3,7 +3,7 @@
 //! Whoever attends calls [`Sandbox::attend`] again and again from one thread; other threads make its `wake` readable when they want something done.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_policy::LimitKey;
 use ringfence_wire::Order;
@@ -17,13 +17,6 @@ use crate::sandbox::{Command, CommandOutcome, End, Sandbox, Streams, Usage, Wind
 /// Something that happened in a sandbox.
 #[derive(Debug)]
 pub enum Occurrence {
-    /// A command runs its program.
-    Started {
-        /// The number that its start answered with.
-        id: u32,
-        /// The id of its process, as it is inside.
-        pid: i32,
-    },
     /// A command has ended, or could not be started. What it left running goes on.
     Ended {
         /// The number that its start answered with.
@@ -128,6 +121,16 @@ impl<'a> Sandbox<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Attending returns by then at the latest.
+    pub fn look_by(&mut self, moment: Instant) {
+        self.meter.look_by(moment);
+    }
+
+    /// Folder in which commands start.
+    pub fn folder(&self) -> &str {
+        &self.folder
     }
 
     /// Asks for a TCP socket in the sandbox's network; [`Occurrence::Socket`] brings it, in the order of asking.

@@ -93,6 +93,11 @@ impl Meter {
         self.next_look = self.next_look.min(Instant::now() + self.tick(false));
     }
 
+    /// The next look is due by then.
+    pub(crate) fn look_by(&mut self, moment: Instant) {
+        self.next_look = self.next_look.min(moment);
+    }
+
     /// The wall limit is met so long from now.
     pub(crate) fn set_wall(&mut self, from_now: Duration) {
         let most = self.started_at.elapsed().saturating_add(from_now);

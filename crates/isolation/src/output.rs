@@ -33,6 +33,9 @@ impl Budget {
 
 /// Who takes what a command writes, as it comes, on the supervisor's own thread.
 pub trait Listener: std::fmt::Debug + Send {
+    /// The command runs its program, whose process has this id inside. Said before anything is taken, to the listener of standard output alone.
+    fn started(&mut self, pid: i32);
+
     /// Takes bytes; it must not wait.
     fn take(&mut self, bytes: &[u8]);
 
@@ -101,6 +104,13 @@ impl<'a> Capture<'a> {
         budget.head_left -= head.len() as u64;
         self.take_tail(rest, budget.tail);
         self.keep(head);
+    }
+
+    /// The command runs its program.
+    pub(crate) fn started(&mut self, pid: i32) {
+        if let Some(listener) = &mut self.listener {
+            listener.started(pid);
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) {

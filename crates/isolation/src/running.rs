@@ -21,6 +21,8 @@ pub(crate) struct Running<'a> {
     pub(crate) pipes: [Option<OwnedFd>; 2],
     pub(crate) captures: [Capture<'a>; 2],
     pub(crate) budget: Budget,
+    /// Init has said so, or that it could not be. Nothing is read before, so that nobody hears what a command says before that it runs.
+    pub(crate) is_started: bool,
     pub(crate) end: Option<End>,
     /// Why output could not be passed on, when that was not the reader's own wish.
     pub(crate) fault: Option<Errno>,
@@ -35,9 +37,15 @@ impl Running<'_> {
         self.read_pipes();
     }
 
+    /// It runs its program.
+    pub(crate) fn started(&mut self, pid: i32) {
+        self.is_started = true;
+        self.captures[0].started(pid);
+    }
+
     /// What must be ready before this command's streams can move on.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let pipes = self.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN));
+        let pipes = self.readable().filter(|_| self.is_started).map(|pipe| PollFd::new(pipe, PollFlags::IN));
         pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().and_then(StdinPump::waits_for))
     }
 
@@ -48,6 +56,9 @@ impl Running<'_> {
 
     /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
     fn read_pipes(&mut self) {
+        if !self.is_started {
+            return;
+        }
         let mut buffer = [0u8; READ];
         for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
             // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.

@@ -244,6 +244,7 @@ impl<'a> Sandbox<'a> {
             pipes: [stdout, stderr].map(|pipe| pipe.map(|pipe| pipe.read)),
             captures: [streams.stdout, streams.stderr],
             budget: Budget::of(self.output_bytes),
+            is_started: is_last, // of the last one nothing is said
             end: None,
             fault: None,
         });
@@ -379,7 +380,7 @@ impl<'a> Sandbox<'a> {
 
     fn note(&mut self, report: Report, mut descriptors: Vec<OwnedFd>) -> Result<(), Errno> {
         match report {
-            Report::Started { id, pid } => self.occurred.push(Occurrence::Started { id, pid }),
+            Report::Started { id, pid } => self.running.iter_mut().filter(|r| r.id == id).for_each(|r| r.started(pid)),
             Report::Terminal { id } => self.connect(id, descriptors.pop().ok_or(Errno::BADF)?)?,
             Report::Socket => self.occurred.push(Occurrence::Socket { socket: descriptors.pop() }),
             Report::Ended { id, status } => self.set_end(id, end_of(status)),

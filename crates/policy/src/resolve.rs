@@ -10,7 +10,7 @@ use crate::choices::{Execution, Inputs, PackageMode, Project, Sensitivity, Stora
 use crate::destination::Destination;
 use crate::field::Field;
 use crate::lattice::Set;
-use crate::names::{NamePattern, PathScope};
+use crate::names::PathScope;
 use crate::profile::{Bound, Profile};
 
 /// Who set a bound.
@@ -176,9 +176,8 @@ impl Layers<'_> {
 
     fn check_environment(&self, ask: &Ask) -> Result<(), Refusal> {
         for name in &ask.environment {
-            let pattern: NamePattern = name.as_str().parse().unwrap_or_else(|_| unreachable!("a variable's name is a pattern"));
             let rule = format!("variable `{name}` may not be set");
-            self.refuse(|c| c.environment.allows(&pattern), rule, &format!("add \"{name}\" to `allow` under [environment]"))?;
+            self.refuse(|c| c.allows_variable(name), rule, &format!("add \"{name}\" to `allow` under [environment]"))?;
         }
         Ok(())
     }

@@ -17,11 +17,12 @@ use crate::{DONE, bash, with_sandbox};
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
     room: Arc<AtomicUsize>,
+    pid: Arc<Mutex<i32>>,
 }
 
 impl Kept {
     fn new() -> Self {
-        Self { bytes: Arc::default(), room: Arc::new(AtomicUsize::new(usize::MAX)) }
+        Self { bytes: Arc::default(), room: Arc::new(AtomicUsize::new(usize::MAX)), pid: Arc::default() }
     }
 
     fn text(&self) -> String {
@@ -30,6 +31,10 @@ impl Kept {
 }
 
 impl Listener for Kept {
+    fn started(&mut self, pid: i32) {
+        *self.pid.lock().unwrap() = pid;
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         self.bytes.lock().unwrap().extend_from_slice(bytes);
     }
@@ -74,10 +79,8 @@ pub(crate) fn input_signals_and_output_of_commands_side_by_side() {
     with_sandbox(|sandbox| {
         let (reader, read) = begin(sandbox, &bash("cat; echo end"));
         let (sleeper, slept) = begin(sandbox, &bash("echo $$; sleep 83.5 & wait"));
-        let occurred = attend_until(sandbox, |_| slept.text().ends_with('\n'));
-        let pids: Vec<i32> =
-            occurred.iter().filter_map(|o| if let Occurrence::Started { id, pid } = o { Some((*id, *pid)) } else { None }).map(|p| p.1).collect();
-        assert_eq!(slept.text().trim(), pids[1].to_string(), "the id is the one inside");
+        attend_until(sandbox, |_| slept.text().ends_with('\n'));
+        assert_eq!(slept.text().trim(), slept.pid.lock().unwrap().to_string(), "the id is the one inside");
         assert!(sandbox.feed(reader, b"one\n") && sandbox.feed(reader, b"two\n"));
         attend_until(sandbox, |_| read.text() == "one\ntwo\n");
         sandbox.complete_input(reader);

@@ -15,7 +15,7 @@ use ringfence_isolation::{
     Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
     Plan, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
 };
-use ringfence_policy::{Capabilities, Profile, shipped};
+use ringfence_policy::{Capabilities, Profile, UserName, shipped};
 
 fn main() {
     let tests: &[(&str, fn())] = &[
@@ -73,6 +73,7 @@ fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity:
         capabilities,
         cgroups,
         identity,
+        user: &UserName::default(),
         image,
         inputs: None,
         input_folders: Vec::new(),

@@ -8,7 +8,7 @@ use ringfence_isolation::{
     Capture, Command as Inside, Creation, EmptySandbox, Host, Identity, Image, OsText, Plan, Sandbox, SandboxSpec, Stdin, Streams, compile,
     lease_identity,
 };
-use ringfence_policy::{Capabilities, Profile, shipped};
+use ringfence_policy::{Capabilities, Profile, UserName, shipped};
 
 use crate::alone::quantile;
 
@@ -39,6 +39,7 @@ pub(crate) fn default_plan(host: &Host, image: &Image, identity: Identity) -> Pl
         capabilities: &granted(),
         cgroups: &host.cgroups,
         identity,
+        user: &UserName::default(),
         image,
         inputs: None,
         input_folders: Vec::new(),
