@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
     Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, SandboxSpec, SetupError, Streams,
-    Traces, compile, lease_identity, own_stdin,
+    Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Journal, StoreError};
@@ -192,7 +192,7 @@ impl Performance<'_> {
         self.journal.append(Event::SandboxCreated {})?;
         let command = Command { argv: self.request.command.clone(), environment: self.environment(ahead.as_ref()) };
         record::starting(self.journal, self.request, &command, &plan.workspace)?;
-        let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
+        let stdin = self.request.open_stdin().map_err(failed_at("take standard input"))?;
         let recording = Arc::new(Recording::new(self.journal.writer()));
         let helpers =
             Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
