@@ -76,6 +76,8 @@ pub struct RunRequest {
     pub stdin: Option<Arc<OwnedFd>>,
     /// The tenant of a server that asks.
     pub tenant: Option<TenantName>,
+    /// The folder in the work folder of the home where a server has laid out the inputs.
+    pub handed_over: Option<PathBuf>,
     /// Values that must not stand in the record, should they occur in an argument.
     pub known_secrets: Vec<Secret>,
     /// People's homes: neither they nor what holds them can be given, though what is in them can.
@@ -84,7 +86,7 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// A request that names nothing but its command.
-    pub(crate) fn bare(profile: ProfileText, agent: AgentId, command: Vec<OsText>) -> Self {
+    pub fn bare(profile: ProfileText, agent: AgentId, command: Vec<OsText>) -> Self {
         Self {
             profile,
             agent,
@@ -102,6 +104,7 @@ impl RunRequest {
             has_stdin: false,
             stdin: None,
             tenant: None,
+            handed_over: None,
             known_secrets: Vec::new(),
             homes: Vec::new(),
         }

@@ -187,6 +187,7 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         has_stdin: false,
         stdin: None,
         tenant: None,
+        handed_over: None,
         known_secrets: Vec::new(),
         homes: Vec::new(),
     }

@@ -244,6 +244,7 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
         has_stdin: false,
         stdin: None,
         tenant: None,
+        handed_over: None,
         known_secrets: Vec::new(),
         homes: Vec::new(),
     })

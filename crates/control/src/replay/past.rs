@@ -80,6 +80,7 @@ impl Past {
             has_stdin: self.has_stdin,
             stdin: None,
             tenant: self.tenant.clone(),
+            handed_over: None,
             known_secrets: given.known_secrets.clone(),
             homes: given.homes.clone(),
         })

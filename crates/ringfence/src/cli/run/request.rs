@@ -52,6 +52,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         has_stdin: arguments.stdin,
         stdin: None,
         tenant: None,
+        handed_over: None,
         homes: if arguments.input.is_empty() && arguments.project.is_none() { Vec::new() } else { context.config.homes() },
     })
 }
