@@ -50,8 +50,7 @@ pub(crate) fn prepare(
     stop: &dyn Fn() -> bool,
 ) -> Result<Views, NoViews> {
     let (homes, handed_over) = (request.homes.as_slice(), request.handed_over.as_deref());
-    let mut preparation =
-        Preparation { record, handed_over, homes, identity, work, is_laid_out, progress, stop, views: Views::default() };
+    let mut preparation = Preparation { record, handed_over, homes, identity, work, is_laid_out, progress, stop, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;

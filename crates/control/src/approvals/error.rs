@@ -92,7 +92,9 @@ impl ApprovalError {
             }
             Self::Barred(_) => "see `groups` and `exclude-owner` of the target in ringfence.toml, and `ringfence person ls`".into(),
             Self::Altered { .. } => "nothing can be decided about it: ask for it anew, which ends this one".into(),
-            Self::Unfit { .. } => "sign the statement about the request and the preview as they are now, with the person's own registered key".into(),
+            Self::Unfit { .. } => {
+                "sign the statement about the request and the preview as they are now, with the person's own registered key".into()
+            }
             Self::Grant(_) => "a standing grant names one target, one agent and one kind, at most 100 uses and 90 days".into(),
             Self::Sign(_) => "the key's file may be damaged".into(),
             Self::Preview { .. } => "the promotion's folder was changed; ask for it anew".into(),

@@ -129,7 +129,8 @@ impl Approvals {
         if let Some(rule) = Electorate::bars(&person, &asked.request) {
             return Err(ApprovalError::Barred(rule));
         }
-        let unfit = |cause: &str| ApprovalError::Unfit { id: asked.row.id.clone(), person: person.name.to_string(), cause: cause.to_owned() };
+        let unfit =
+            |cause: &str| ApprovalError::Unfit { id: asked.row.id.clone(), person: person.name.to_string(), cause: cause.to_owned() };
         let key = person.key.as_ref().ok_or_else(|| unfit("the person has no key"))?;
         let said = decision::open(envelope, key, &Digest::of(asked.row.request.as_bytes()), &asked.request.preview);
         let said = said.map_err(|cause| unfit(&format!("it {cause}")))?;

@@ -77,8 +77,7 @@ impl Line<'_> {
             destination.lay_out(&base, &edits, &self.asked.target, &checked)?;
         }
         let tenant = self.source()?.tenant();
-        let checks =
-            checks::run(self.runner, &self.asked.target, &checked, tenant.as_ref(), attachments.progress, attachments.cancel)?;
+        let checks = checks::run(self.runner, &self.asked.target, &checked, tenant.as_ref(), attachments.progress, attachments.cancel)?;
         Ok(Examined { base: content, result, scan, checks, edits, at })
     }
 
