@@ -9,4 +9,5 @@ mkdir -p docs/reference
 for format in profile agent settings report audit promotion replay; do
     RINGFENCE_HOME=$home "$target/debug/ringfence" schema "$format" > "docs/reference/$format.schema.json"
 done
+RINGFENCE_HOME=$home "$target/debug/ringfence" schema api > docs/reference/openapi.json
 RINGFENCE_HOME=$home "$target/debug/ringfence" matrix --format md > docs/reference/matrix.md

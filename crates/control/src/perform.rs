@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
     Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stdin, Streams,
-    Traces, compile, lease_identity, own_stdin,
+    Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Journal, StoreError};
@@ -216,7 +216,7 @@ impl Performance<'_> {
     ) -> Result<RunEnd, Halt> {
         let command = Command::new(self.request.command.clone(), environment);
         record::starting(self.journal, self.request, &command, folder)?;
-        let stdin = self.request.has_stdin.then(own_stdin).transpose().map_err(failed_at("take standard input"))?;
+        let stdin = self.request.open_stdin().map_err(failed_at("take standard input"))?;
         let streams = streams(stdin.map_or(Stdin::Empty, Stdin::From), output);
         let id = self.inside.start(sandbox, &command, streams).map_err(failed_at("start the command"))?;
         let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;

@@ -40,6 +40,7 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
         agent: agent.id.to_string(),
         agent_version: Some(agent.version),
         owner: agent.owner.to_string(),
+        tenant: request.tenant.as_ref().map(ToString::to_string),
         profile: request.profile.profile.name.to_string(),
         profile_digest: request.profile.digest(),
         ceiling_digest: settings.digest,

@@ -1,10 +1,12 @@
 //! What one run is asked for.
 
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use ringfence_isolation::OsText;
-use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, Storage, Tier, WorkspacePath};
+use ringfence_isolation::{OsText, own_stdin};
+use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, Storage, TenantName, Tier, WorkspacePath};
 
 use crate::profiles::ProfileText;
 
@@ -70,6 +72,12 @@ pub struct RunRequest {
     pub command: Vec<OsText>,
     /// Whether the command gets the caller's standard input.
     pub has_stdin: bool,
+    /// What that is, if not the standard input of this process.
+    pub stdin: Option<Arc<OwnedFd>>,
+    /// The tenant of a server that asks.
+    pub tenant: Option<TenantName>,
+    /// The folder in the work folder of the home where a server has laid out the inputs.
+    pub handed_over: Option<PathBuf>,
     /// Values that must not stand in the record, should they occur in an argument.
     pub known_secrets: Vec<Secret>,
     /// People's homes: neither they nor what holds them can be given, though what is in them can.
@@ -94,8 +102,22 @@ impl RunRequest {
             sensitivity: None,
             command,
             has_stdin: false,
+            stdin: None,
+            tenant: None,
+            handed_over: None,
             known_secrets: Vec::new(),
             homes: Vec::new(),
+        }
+    }
+}
+
+impl RunRequest {
+    /// The standard input for the command, if it gets one.
+    pub(crate) fn open_stdin(&self) -> io::Result<Option<OwnedFd>> {
+        match (self.has_stdin, &self.stdin) {
+            (false, _) => Ok(None),
+            (true, Some(given)) => given.try_clone().map(Some),
+            (true, None) => own_stdin().map(Some),
         }
     }
 }

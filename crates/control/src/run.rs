@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ringfence_evidence::SigningKey;
+use ringfence_evidence::{PublicKey, SigningKey};
 use std::path::Path;
 
 use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
-use ringfence_policy::{Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
+use ringfence_policy::{AgentId, Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
 use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
 
 use crate::doors::{DoorsAhead, NoDoors};
@@ -68,6 +68,26 @@ pub struct Explained {
     pub top: BTreeSet<String>,
 }
 
+/// A run that is on record and has not been decided yet.
+#[derive(Debug)]
+pub struct Recorded {
+    request: RunRequest,
+    agent: Agent,
+    journal: Journal,
+}
+
+impl Recorded {
+    /// The run.
+    pub fn run(&self) -> &RunId {
+        self.journal.run()
+    }
+
+    /// The agent that it belongs to.
+    pub fn agent(&self) -> &AgentId {
+        &self.agent.id
+    }
+}
+
 impl Runner {
     /// Opens the home for running: what crashed runs left is taken away first.
     pub fn open(home: Home, settings: Settings) -> Result<Self, RunError> {
@@ -83,6 +103,21 @@ impl Runner {
         Self { surroundings, ..self }
     }
 
+    /// The home.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The operator's settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What evidence that is made here is verified with.
+    pub fn public_key(&self) -> PublicKey {
+        self.key.public()
+    }
+
     /// What a person should look at: found while sweeping.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -93,18 +128,34 @@ impl Runner {
         self.run_inside(request, attachments, &Inside::Command)
     }
 
-    /// The same for what is not a command of the request's.
+    /// The first step of a run alone: it is on record and has a name. Whoever drops it leaves it to the next sweep.
+    pub fn record(&self, request: &RunRequest) -> Result<Recorded, RunError> {
+        let request = self.with_stored_secrets(request);
+        let agent = registry::active(&self.home, &request.agent, &request.profile)?;
+        let run = RunId::new().map_err(RunError::Random)?;
+        let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
+        record::requested(&mut journal, &request, &agent, &self.settings)?;
+        Ok(Recorded { request, agent, journal })
+    }
+
+    /// The other steps of a run that is on record, to its sealed evidence.
+    pub fn go_on_with(&self, recorded: Recorded, attachments: Attachments<'_>) -> Result<RunReport, RunError> {
+        self.go_on_inside(recorded, attachments, &Inside::Command)
+    }
+
+    /// All steps, for what may not be a command of the request's.
     pub(crate) fn run_inside(
         &self,
         request: &RunRequest,
         attachments: Attachments<'_>,
         inside: &Inside<'_>,
     ) -> Result<RunReport, RunError> {
-        let request = &self.with_stored_secrets(request);
-        let agent = registry::active(&self.home, &request.agent, &request.profile)?;
-        let run = RunId::new().map_err(RunError::Random)?;
-        let mut journal = Journal::create(&self.home, &run, &traces_before(&self.host.cgroups, &run))?;
-        record::requested(&mut journal, request, &agent, &self.settings)?;
+        self.go_on_inside(self.record(request)?, attachments, inside)
+    }
+
+    fn go_on_inside(&self, recorded: Recorded, attachments: Attachments<'_>, inside: &Inside<'_>) -> Result<RunReport, RunError> {
+        let Recorded { request, agent, mut journal } = recorded;
+        let (request, run) = (&request, journal.run().clone());
         let mut report = RunReport::begin(run.as_str(), agent.id.as_str(), &request.profile.profile.name.to_string());
         let (end, remains) = match self.decide(request, &agent) {
             Ok(grant) => perform::perform(self, &grant, request, inside, attachments, &mut journal, &mut report)?,

@@ -49,8 +49,8 @@ pub(crate) fn prepare(
     progress: &mut dyn Progress,
     stop: &dyn Fn() -> bool,
 ) -> Result<Views, NoViews> {
-    let mut preparation =
-        Preparation { record, homes: &request.homes, identity, work, is_laid_out, progress, stop, views: Views::default() };
+    let (homes, handed_over) = (request.homes.as_slice(), request.handed_over.as_deref());
+    let mut preparation = Preparation { record, handed_over, homes, identity, work, is_laid_out, progress, stop, views: Views::default() };
     preparation.inputs(request)?;
     if let Some(project) = &request.project {
         preparation.project(project, request)?;
@@ -60,6 +60,8 @@ pub(crate) fn prepare(
 
 struct Preparation<'a> {
     record: &'a Path,
+    /// A folder of ours in which a server has laid out inputs.
+    handed_over: Option<&'a Path>,
     homes: &'a [PathBuf],
     identity: Identity,
     work: &'a Path,
@@ -146,7 +148,8 @@ impl Preparation<'_> {
 
     /// A whole home holds keys and histories; the record holds the key that seals it. The first can be given in parts, the second not at all.
     fn guard(&self, what: &str, path: &Path) -> Result<(), Refusal> {
-        if path.starts_with(self.record) {
+        let is_handed_over = self.handed_over.is_some_and(|folder| path.starts_with(folder));
+        if path.starts_with(self.record) && !is_handed_over {
             return Err(refusal(
                 format!("{what} `{}` is part of the record", path.display()),
                 "fetch artifacts with `ringfence artifact get`",

@@ -94,7 +94,7 @@ fn audit(profile: ProfileText, weakening: Option<Weakening<'_>>) -> Audit {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::open(&folder.path().join("home")).unwrap();
     let settings = Settings::load(&home.settings(), true).unwrap();
-    let request = AuditRequest { profile, known_secrets: vec![Secret::new(CANARY.into())], homes: Vec::new() };
+    let request = AuditRequest { profile, known_secrets: vec![Secret::new(CANARY.into())], homes: Vec::new(), tenant: None };
     Runner::open(home, settings).unwrap().audit_weakened(&request, None, weakening).unwrap()
 }
 

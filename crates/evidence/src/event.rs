@@ -23,6 +23,9 @@ pub enum Event {
         agent_version: Option<Digest>,
         /// Who answers for the agent.
         owner: String,
+        /// The tenant of a server that asked; the command line has none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenant: Option<String>,
         /// The profile's name.
         profile: String,
         /// Digest of the profile's text.

@@ -64,7 +64,7 @@ pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePa
 pub use package_name::{Ecosystem, PackageName, PackageVersion};
 pub use package_rule::{PackageRule, PackageRuleError};
 pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
-pub use plain_name::{AgentId, GroupName, PersonName, PlainNameError, TargetName};
+pub use plain_name::{AgentId, GroupName, PersonName, PlainNameError, TargetName, TenantName};
 pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound};
 pub use raw::{RawBound, RawSettings};
 pub use request_rule::{Method, PathPrefix};

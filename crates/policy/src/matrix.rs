@@ -1,5 +1,6 @@
 //! The capability matrix: profile × capability, with the five safe defaults first. It is the bound itself, printed.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::artifact_kind::ArtifactKind;
@@ -10,7 +11,7 @@ use crate::profile::{Bound, Profile};
 use crate::target::{Place, Target};
 
 /// One of the five safe defaults: what people fear most, and what this set of profiles does about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SafeDefault {
     /// The action.
     pub action: String,
@@ -21,7 +22,7 @@ pub struct SafeDefault {
 }
 
 /// One capability over all profiles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MatrixRow {
     /// The capability.
     pub capability: String,
@@ -30,7 +31,7 @@ pub struct MatrixRow {
 }
 
 /// The matrix as data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Matrix {
     /// The profiles, by name.
     pub profiles: Vec<String>,

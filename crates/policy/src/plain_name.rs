@@ -65,7 +65,9 @@ plain_name!(
     /// The name of an agent.
     AgentId: "an agent",
     /// The name of a target.
-    TargetName: "a target"
+    TargetName: "a target",
+    /// The name of a tenant: of those who ask over the network, and see what is theirs alone.
+    TenantName: "a tenant"
 );
 
 impl AgentId {
@@ -77,6 +79,18 @@ impl AgentId {
     /// True for `me`.
     pub fn is_local(&self) -> bool {
         self.0 == "me"
+    }
+}
+
+impl TenantName {
+    /// The tenant that is there from the first start of a server, and sees what the command line did: `default`.
+    pub fn first() -> Self {
+        Self("default".to_owned())
+    }
+
+    /// True for `default`.
+    pub fn is_first(&self) -> bool {
+        self.0 == "default"
     }
 }
 

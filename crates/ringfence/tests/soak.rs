@@ -185,6 +185,9 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         sensitivity: None,
         command: words(command),
         has_stdin: false,
+        stdin: None,
+        tenant: None,
+        handed_over: None,
         known_secrets: Vec::new(),
         homes: Vec::new(),
     }

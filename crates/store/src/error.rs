@@ -35,6 +35,14 @@ pub enum StoreError {
         /// What is wrong.
         cause: String,
     },
+    /// A file or folder that holds keys is open to others.
+    #[error("`{path}` {cause}")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
     /// A run is not there.
     #[error("there is no run `{0}` here")]
     NoRun(String),
@@ -104,6 +112,7 @@ impl StoreError {
             Self::Io { source, path, .. } => hint_for(source, path),
             Self::Newer { .. } => "use that newer version, or another RINGFENCE_HOME".to_owned(),
             Self::Loose { path, .. } => format!("use a RINGFENCE_HOME of your own with mode 700: chmod 700 `{}`", path.display()),
+            Self::Open { .. } => "let nobody but yourself use it; if others could, revoke the keys: `ringfence key ls`".to_owned(),
             Self::NoRun(_) => "see `ringfence evidence ls`".to_owned(),
             Self::NoArtifact(_) => "see `ringfence artifact ls`".to_owned(),
             Self::Key { .. } => "name a file that holds a key in PEM form; a private one has mode 600".to_owned(),
@@ -120,6 +129,9 @@ impl StoreError {
                     .to_owned()
             }
             Self::Record { .. } => "the folder of the run was changed or damaged; `ringfence evidence verify` says where".to_owned(),
+            Self::Index { path, .. } if path.ends_with("server.sqlite") || path.ends_with("authority.sqlite") => {
+                "another ringfence has it for too long, or it is damaged; it cannot be made anew, so put a whole copy of it back".to_owned()
+            }
             Self::Index { path, .. } => format!("remove `{}`: it is made anew from the runs", path.display()),
         }
     }

@@ -34,6 +34,40 @@ pub struct RunRow {
     pub end_detail: String,
     /// Digest of its statement.
     pub evidence: String,
+    /// The tenant of a server that asked; the command line has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// Who looks: a tenant sees what is its own, and the one that may also sees what the command line did, which is no tenant's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    /// The tenant.
+    pub tenant: String,
+    /// Whether it sees what is no tenant's.
+    pub sees_the_command_line: bool,
+}
+
+impl Viewer {
+    /// True if what belongs to this tenant, or to none, is to be seen.
+    pub fn sees(&self, tenant: Option<&str>) -> bool {
+        tenant.map_or(self.sees_the_command_line, |tenant| tenant == self.tenant)
+    }
+}
+
+/// Which runs are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunFilter {
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// Only those with this profile.
+    pub profile: Option<String>,
+    /// Only those that ended like this.
+    pub end_kind: Option<String>,
+    /// Only those that were requested before this one.
+    pub before: Option<String>,
+    /// At most so many.
+    pub most: u32,
 }
 
 /// An artifact in a list.
@@ -108,7 +142,7 @@ impl Index {
         let row = sealed.row(run);
         let inserted = runtime.block_on(async {
             let mut transaction = connection.begin().await?;
-            sqlx::query("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+            sqlx::query("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")
                 .bind(&row.run)
                 .bind(&row.agent)
                 .bind(&row.owner)
@@ -118,6 +152,7 @@ impl Index {
                 .bind(&row.end_kind)
                 .bind(&row.end_detail)
                 .bind(&row.evidence)
+                .bind(&row.tenant)
                 .execute(&mut *transaction)
                 .await?;
             for line in &sealed.lines {
@@ -149,19 +184,35 @@ impl Index {
     /// The newest runs.
     pub fn runs(&mut self, most: u32) -> Result<Vec<RunRow>, StoreError> {
         let query = sqlx::query("SELECT * FROM runs ORDER BY run DESC LIMIT ?").bind(most);
-        let rows = self.all(query)?;
-        let row = |r: SqliteRow| RunRow {
-            run: r.get("run"),
-            agent: r.get("agent"),
-            owner: r.get("owner"),
-            profile: r.get("profile"),
-            started_at: r.get("started_at"),
-            ended_at: r.get("ended_at"),
-            end_kind: r.get("end_kind"),
-            end_detail: r.get("end_detail"),
-            evidence: r.get("evidence"),
-        };
-        Ok(rows.into_iter().map(row).collect())
+        Ok(self.all(query)?.iter().map(run_row).collect())
+    }
+
+    /// One run, if it is there and the viewer sees it.
+    pub fn run_of(&mut self, viewer: &Viewer, run: &str) -> Result<Option<RunRow>, StoreError> {
+        let query = sqlx::query("SELECT * FROM runs WHERE run = ? AND (tenant = ? OR (? AND tenant IS NULL))");
+        let rows = self.all(query.bind(run).bind(&viewer.tenant).bind(viewer.sees_the_command_line))?;
+        Ok(rows.first().map(run_row))
+    }
+
+    /// The newest runs that the viewer sees and the filter lets through.
+    pub fn runs_of(&mut self, viewer: &Viewer, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let query = sqlx::query(
+            "SELECT * FROM runs WHERE (tenant = ?1 OR (?2 AND tenant IS NULL)) AND (?3 IS NULL OR agent = ?3) AND (?4 IS NULL OR profile = ?4) \
+             AND (?5 IS NULL OR end_kind = ?5) AND (?6 IS NULL OR run < ?6) ORDER BY run DESC LIMIT ?7",
+        );
+        let query = query.bind(&viewer.tenant).bind(viewer.sees_the_command_line).bind(&filter.agent).bind(&filter.profile);
+        let rows = self.all(query.bind(&filter.end_kind).bind(&filter.before).bind(filter.most))?;
+        Ok(rows.iter().map(run_row).collect())
+    }
+
+    /// The runs that made an artifact and that the viewer sees, the newest first.
+    pub fn made_of(&mut self, viewer: &Viewer, artifact: &Digest) -> Result<Vec<ArtifactRow>, StoreError> {
+        let query = sqlx::query(
+            "SELECT artifacts.* FROM artifacts JOIN runs ON runs.run = artifacts.run WHERE artifacts.sha256 = ?1 \
+             AND (runs.tenant = ?2 OR (?3 AND runs.tenant IS NULL)) ORDER BY artifacts.run DESC, path LIMIT 1000",
+        );
+        let query = query.bind(artifact.to_string()).bind(&viewer.tenant).bind(viewer.sees_the_command_line);
+        self.all(query).map(|rows| rows.iter().map(artifact_row).collect())
     }
 
     /// The runs that made an artifact, the newest first.
@@ -195,6 +246,21 @@ impl Index {
             last_run_at: r.get("last_run_at"),
         };
         Ok(rows.into_iter().map(row).collect())
+    }
+}
+
+fn run_row(row: &SqliteRow) -> RunRow {
+    RunRow {
+        run: row.get("run"),
+        agent: row.get("agent"),
+        owner: row.get("owner"),
+        profile: row.get("profile"),
+        started_at: row.get("started_at"),
+        ended_at: row.get("ended_at"),
+        end_kind: row.get("end_kind"),
+        end_detail: row.get("end_detail"),
+        evidence: row.get("evidence"),
+        tenant: row.get("tenant"),
     }
 }
 
@@ -233,9 +299,9 @@ fn read_sealed(folder: &Path) -> Option<Sealed> {
 
 impl Sealed {
     fn row(&self, run: &str) -> RunRow {
-        let (mut agent, mut owner, mut profile) = (String::new(), String::new(), String::new());
-        if let Some(Event::RunRequested { agent: a, owner: o, profile: p, .. }) = self.lines.first().map(|l| &l.event) {
-            (agent, owner, profile) = (a.clone(), o.clone(), p.clone());
+        let (mut agent, mut owner, mut profile, mut tenant) = (String::new(), String::new(), String::new(), None);
+        if let Some(Event::RunRequested { agent: a, owner: o, profile: p, tenant: t, .. }) = self.lines.first().map(|l| &l.event) {
+            (agent, owner, profile, tenant) = (a.clone(), o.clone(), p.clone(), t.clone());
         }
         let at = |line: Option<&Line>| line.map_or_else(String::new, |l| l.at.clone());
         let (end_kind, end_detail) = match self.lines.last().map(|l| &l.event) {
@@ -252,6 +318,7 @@ impl Sealed {
             end_kind,
             end_detail,
             evidence: self.evidence.to_string(),
+            tenant,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod artifacts;
 mod authority;
+mod clients;
 mod credentials;
 mod database;
 mod error;
@@ -21,10 +22,11 @@ pub use authority::{
     ApprovalRow, ApprovalState, Authority, Begun, Counts, Decided, DecisionRow, NewApproval, NewDecision, NewPromotion, NewStanding,
     PromotionRow, PromotionState, StandingRow, Started, Verdict,
 };
+pub use clients::{Answer, AnswerBegun, AnswerKey, Caller, Clients, KEPT_FOR_MS, KeyKind, KeyRow, NewKey, TenantRow};
 pub use credentials::{CredentialRow, Credentials, KeySources};
 pub use error::{StoreError, hint_for};
 pub use home::{FORMAT, Home, draft_of, write_whole};
-pub use index::{ArtifactRow, Index, RunRow, UsageRow};
+pub use index::{ArtifactRow, Index, RunFilter, RunRow, UsageRow, Viewer};
 pub use journal::{Journal, JournalWriter, Orphan, now};
 pub use keys::{load_or_make_key, make_private_key, read_private_key, read_public_key};
 pub use registry::{Document, Documents, RegistryLock};

@@ -46,6 +46,16 @@ pub enum ApprovalError {
         /// What differs.
         cause: String,
     },
+    /// What a person signed elsewhere is no decision about this.
+    #[error("what was handed in is no decision of `{person}` about approval `{id}`: {cause}")]
+    Unfit {
+        /// Which.
+        id: String,
+        /// Whose it should be.
+        person: String,
+        /// What is wrong with it.
+        cause: String,
+    },
     /// A standing grant that cannot be given.
     #[error("{0}")]
     Grant(String),
@@ -82,6 +92,9 @@ impl ApprovalError {
             }
             Self::Barred(_) => "see `groups` and `exclude-owner` of the target in ringfence.toml, and `ringfence person ls`".into(),
             Self::Altered { .. } => "nothing can be decided about it: ask for it anew, which ends this one".into(),
+            Self::Unfit { .. } => {
+                "sign the statement about the request and the preview as they are now, with the person's own registered key".into()
+            }
             Self::Grant(_) => "a standing grant names one target, one agent and one kind, at most 100 uses and 90 days".into(),
             Self::Sign(_) => "the key's file may be damaged".into(),
             Self::Preview { .. } => "the promotion's folder was changed; ask for it anew".into(),

@@ -14,9 +14,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use ringfence_evidence::{Digest, SigningKey};
+use ringfence_policy::PersonName;
 use ringfence_store::{ApprovalRow, Authority, Decided, Home, NewDecision, Verdict, now};
 
-use crate::registry::Person;
+use crate::registry::{Person, Persons};
 pub(crate) use counting::{Electorate, covers};
 pub use decision::{DECISION_TYPE, Decision, STANDING_TYPE, StandingGrant};
 pub(crate) use decision::{open as open_decision, open_standing};
@@ -116,6 +117,34 @@ impl Approvals {
             verdict,
             digest: asked.row.digest.clone(),
             envelope,
+            standing: None,
+        };
+        self.record(id, &new)
+    }
+
+    /// Records what a person has signed elsewhere, with a key that this program never sees.
+    pub fn take(&mut self, id: &str, person: &PersonName, envelope: &str) -> Result<ApprovalRow, ApprovalError> {
+        let asked = self.find(id)?;
+        let person = Persons::of(&self.home).find(person)?;
+        if let Some(rule) = Electorate::bars(&person, &asked.request) {
+            return Err(ApprovalError::Barred(rule));
+        }
+        let unfit =
+            |cause: &str| ApprovalError::Unfit { id: asked.row.id.clone(), person: person.name.to_string(), cause: cause.to_owned() };
+        let key = person.key.as_ref().ok_or_else(|| unfit("the person has no key"))?;
+        let said = decision::open(envelope, key, &Digest::of(asked.row.request.as_bytes()), &asked.request.preview);
+        let said = said.map_err(|cause| unfit(&format!("it {cause}")))?;
+        let verdict = [Verdict::Approve, Verdict::Deny].into_iter().find(|verdict| verdict.word() == said.verdict);
+        let verdict = verdict.ok_or_else(|| unfit("it says neither `approve` nor `deny`"))?;
+        if said.approval != asked.row.id || said.person != person.name.as_str() {
+            return Err(unfit("it was signed for another person or another approval"));
+        }
+        let new = NewDecision {
+            person: person.name.to_string(),
+            key: key.id(),
+            verdict,
+            digest: asked.row.digest.clone(),
+            envelope: envelope.to_owned(),
             standing: None,
         };
         self.record(id, &new)

@@ -18,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use ringfence_isolation::measure_outside;
-use ringfence_policy::{Layer, Refusal};
+use ringfence_policy::{Layer, Refusal, TenantName};
 use rustix::process::geteuid;
 
 use crate::error::RunError;
@@ -42,6 +42,8 @@ pub struct AuditRequest {
     pub known_secrets: Vec<Secret>,
     /// People's homes, as for a run.
     pub homes: Vec<PathBuf>,
+    /// The tenant of a server that asks, who sees the runs of the probe.
+    pub tenant: Option<TenantName>,
 }
 
 /// Why there is no answer.

@@ -126,6 +126,7 @@ impl<'a> Probing<'a> {
         RunRequest {
             known_secrets: self.request.known_secrets.clone(),
             homes: self.request.homes.clone(),
+            tenant: self.request.tenant.clone(),
             ..RunRequest::bare(self.request.profile.clone(), AgentId::local(), words.map(|word| OsText::from(word.as_str())).collect())
         }
     }

@@ -243,6 +243,9 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
         sensitivity: None,
         command: ["python3", "-I", "-c", INSTALL].map(OsText::from).into_iter().chain(programs).collect(),
         has_stdin: false,
+        stdin: None,
+        tenant: None,
+        handed_over: None,
         known_secrets: Vec::new(),
         homes: Vec::new(),
     })

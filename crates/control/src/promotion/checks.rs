@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ringfence_evidence::{Digest, ResourceDescriptor, RunEnd, Statement, Subject, TEST_RESULT_TYPE, TestResult};
 use ringfence_isolation::OsText;
-use ringfence_policy::{AgentId, Target};
+use ringfence_policy::{AgentId, Target, TenantName};
 use serde::Serialize;
 
 use super::document::Content;
@@ -50,11 +50,12 @@ impl CheckReport {
     }
 }
 
-/// Runs every check, also after one that failed: the evidence says of each how it went.
+/// Runs every check, also after one that failed: the evidence says of each how it went. Whoever sees the run that made the artifact sees these too.
 pub(super) fn run(
     runner: &Runner,
     target: &Target,
     folder: &Path,
+    tenant: Option<&TenantName>,
     progress: &mut dyn Progress,
     cancel: Option<BorrowedFd<'_>>,
 ) -> Result<Vec<CheckReport>, PromotionError> {
@@ -64,6 +65,7 @@ pub(super) fn run(
         progress.warn(&format!("check: {}", name(command)));
         let request = RunRequest {
             project: Some(folder.to_owned()),
+            tenant: tenant.cloned(),
             ..RunRequest::bare(profile.clone(), AgentId::local(), command.iter().map(|word| OsText::from(word.as_str())).collect())
         };
         let report = runner.run_inside(&request, Attachments { output: OutputTo::Report, progress, cancel }, &Inside::Check)?;

@@ -4,7 +4,7 @@ use std::fs;
 
 use ringfence_evidence::{Digest, EVENTS_FILE, Event, STATEMENT_FILE, Verified, verify};
 use ringfence_patch::plain_or_quoted;
-use ringfence_policy::{ArtifactKind, Capabilities, Target};
+use ringfence_policy::{ArtifactKind, Capabilities, Target, TenantName};
 use ringfence_store::Index;
 
 use super::document::Provenance;
@@ -55,6 +55,14 @@ impl Source {
             _ => None,
         });
         Ok(Self { what, verified, granted })
+    }
+
+    /// The tenant of a server that asked for the run.
+    pub(super) fn tenant(&self) -> Option<TenantName> {
+        match self.verified.lines.first().map(|line| &line.event) {
+            Some(Event::RunRequested { tenant: Some(tenant), .. }) => tenant.parse().ok(),
+            _ => None,
+        }
     }
 
     /// Refuses what may not go to the target at all.

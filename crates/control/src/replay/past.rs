@@ -4,7 +4,7 @@ use std::fs;
 
 use ringfence_evidence::{EVENTS_FILE, Event, RunEnd, STATEMENT_FILE, verify};
 use ringfence_isolation::OsText;
-use ringfence_policy::{AgentId, Ask, PlainNameError};
+use ringfence_policy::{AgentId, Ask, PlainNameError, TenantName};
 use ringfence_store::RunId;
 
 use super::observed::{self, Facts, Surroundings};
@@ -22,6 +22,8 @@ pub(super) struct Past {
     ask: Ask,
     command: Vec<String>,
     has_stdin: bool,
+    /// The tenant whose run it was, who sees this one too.
+    tenant: Option<TenantName>,
     pub(super) facts: Facts,
     pub(super) surroundings: Surroundings,
 }
@@ -33,7 +35,7 @@ impl Past {
         let folder = runner.home.runs().join(run.as_str());
         let file = |name: &str| fs::read(folder.join(name)).map_err(|e| broken(format!("{name}: {e}")));
         let verified = verify(&file(EVENTS_FILE)?, &file(STATEMENT_FILE)?, &runner.key.public()).map_err(|e| broken(e.to_string()))?;
-        let Some(Event::RunRequested { agent, profile, ask, commands, .. }) = verified.lines.first().map(|line| &line.event) else {
+        let Some(Event::RunRequested { agent, tenant, profile, ask, commands, .. }) = verified.lines.first().map(|line| &line.event) else {
             return Err(broken("it does not begin with a request".into()));
         };
         if let RunEnd::Refused { rule, .. } = &verified.statement.predicate.end {
@@ -47,6 +49,7 @@ impl Past {
             ask: ask.as_ref().clone(),
             command: commands.first().cloned().unwrap_or_default(),
             has_stdin,
+            tenant: tenant.as_deref().map(str::parse).transpose().map_err(|e: PlainNameError| broken(e.to_string()))?,
             facts: observed::facts(&verified.lines),
             surroundings: observed::surroundings(&verified.lines),
         })
@@ -75,6 +78,9 @@ impl Past {
             sensitivity: self.ask.sensitivity,
             command: self.command.iter().map(|word| unescaped(word)).collect(),
             has_stdin: self.has_stdin,
+            stdin: None,
+            tenant: self.tenant.clone(),
+            handed_over: None,
             known_secrets: given.known_secrets.clone(),
             homes: given.homes.clone(),
         })

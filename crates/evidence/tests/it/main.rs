@@ -22,6 +22,7 @@ fn sealed() -> (Vec<u8>, Vec<u8>) {
             agent: "me".into(),
             agent_version: None,
             owner: "o\"w\nner".into(),
+            tenant: None,
             profile: "p".into(),
             profile_digest: Digest::zero(),
             ceiling_digest: Digest::zero(),

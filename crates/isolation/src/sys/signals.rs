@@ -34,9 +34,10 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// The signal by which this process was asked to stop, taken out of such a descriptor; `None` if none has come.
+/// The signal by which this process was asked to stop, taken out of such a descriptor; `None` if none has come. Any other descriptor from which the
+/// number can be read serves as well, such as an eventfd that holds it.
 pub fn stop_signal(descriptor: std::os::fd::BorrowedFd<'_>) -> Option<i32> {
     let mut buffer = [0u8; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(descriptor, &mut buffer).ok()?;
-    (read == buffer.len()).then(|| i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]))
+    (read >= size_of::<i32>()).then(|| i32::from_ne_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]))
 }

@@ -37,7 +37,8 @@ pub(crate) fn run(context: &Context, arguments: &AuditArguments) -> Result<u8, F
     let runner = context.runner(home)?;
     runner.warnings().iter().for_each(|warning| complain(&format!("ringfence: {warning}")));
     let cancel = stop_requested_descriptor().map_err(|e| Failure::new(format!("watching signals: {e}"), ""))?;
-    let request = AuditRequest { profile, known_secrets: context.config.known_secrets.clone(), homes: context.config.homes() };
+    let (known_secrets, homes) = (context.config.known_secrets.clone(), context.config.homes());
+    let request = AuditRequest { profile, known_secrets, homes, tenant: None };
     let audit = runner.audit(&request, Some(cancel.as_fd())).map_err(failure)?;
     match arguments.format {
         Format::Table => out::print(&table(&audit))?,

@@ -10,6 +10,7 @@ mod doctor;
 mod evidence;
 mod explain;
 mod image;
+mod key;
 mod matrix;
 mod out;
 mod person;
@@ -19,6 +20,8 @@ mod promote;
 mod promotion;
 mod run;
 mod schema;
+mod serve;
+mod tenant;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,6 +75,12 @@ enum Command {
     Person(person::PersonArguments),
     /// Import, build, list or remove images: what runs see as `/`, beside the host's own
     Image(image::ImageArguments),
+    /// Serve the API over HTTP: runs, evidence, approvals, for tenants with keys
+    Serve(serve::ServeArguments),
+    /// Make, list or revoke the keys by which clients of a server are known
+    Key(key::KeyArguments),
+    /// Add or list the tenants of a server: each sees its own runs alone
+    Tenant(tenant::TenantArguments),
     /// Print what this host can enforce, what is missing, and how to get it
     Doctor(doctor::DoctorArguments),
     /// Print the JSON Schema of a format
@@ -134,6 +143,9 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Agent(arguments) => agent::run(&context, &arguments),
         Command::Person(arguments) => person::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),
+        Command::Serve(arguments) => serve::run(&context, &arguments),
+        Command::Key(arguments) => key::run(&context, &arguments),
+        Command::Tenant(arguments) => tenant::run(&context, &arguments),
         Command::Doctor(arguments) => doctor::run(&context, &arguments),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

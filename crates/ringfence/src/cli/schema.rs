@@ -22,6 +22,8 @@ pub(crate) enum Format {
     Promotion,
     /// What `evidence replay --json` prints
     Replay,
+    /// What `serve` answers: OpenAPI 3.1
+    Api,
 }
 
 /// Arguments of `schema`.
@@ -41,6 +43,7 @@ pub(crate) fn run(arguments: &SchemaArguments) -> Result<u8, Failure> {
         Format::Audit => schemars::schema_for!(Audit),
         Format::Promotion => schemars::schema_for!(PromotionReport),
         Format::Replay => schemars::schema_for!(Replay),
+        Format::Api => return out::print(&ringfence_server::openapi()).map(|()| 0),
     };
     out::print_json(&schema)?;
     Ok(0)

@@ -76,15 +76,20 @@ impl Line<'_> {
         if !self.asked.target.checks.is_empty() {
             destination.lay_out(&base, &edits, &self.asked.target, &checked)?;
         }
-        let checks = checks::run(self.runner, &self.asked.target, &checked, attachments.progress, attachments.cancel)?;
+        let tenant = self.source()?.tenant();
+        let checks = checks::run(self.runner, &self.asked.target, &checked, tenant.as_ref(), attachments.progress, attachments.cancel)?;
         Ok(Examined { base: content, result, scan, checks, edits, at })
+    }
+
+    fn source(&self) -> Result<Source, PromotionError> {
+        Source::read(self.runner, self.asked.what.artifact, &self.asked.what.run, &self.asked.what.path)
     }
 
     fn keep_evidence(&self, examined: &Examined) -> Result<Prepared, PromotionError> {
         let Examined { base, result, scan, checks, edits, at } = examined;
         let mut evidence = BTreeMap::from([(ASKED.to_owned(), Digest::of(self.row.request.as_bytes()))]);
         let signed = |name: &str, statement: Digest, evidence: &mut BTreeMap<String, Digest>| evidence.insert(name.to_owned(), statement);
-        let source = Source::read(self.runner, self.asked.what.artifact, &self.asked.what.run, &self.asked.what.path)?;
+        let source = self.source()?;
         signed(PROVENANCE, self.keep_signed(PROVENANCE, &provenance(&source.verified, &self.asked.what.artifact))?, &mut evidence);
         if !checks.is_empty() {
             let statement = checks::statement(checks, &self.asked.target, base, result, &scan.new_tests);

@@ -50,6 +50,9 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         sensitivity: sensitivity(arguments.sensitivity.as_deref())?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,
+        stdin: None,
+        tenant: None,
+        handed_over: None,
         homes: if arguments.input.is_empty() && arguments.project.is_none() { Vec::new() } else { context.config.homes() },
     })
 }

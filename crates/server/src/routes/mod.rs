@@ -1,0 +1,93 @@
+//! The paths that are answered, one file for what belongs together. Each group is a router of its own, so that others can stand beside them.
+
+mod agents;
+mod approvals;
+mod artifacts;
+mod audit;
+mod health;
+mod profiles;
+mod promotions;
+mod runs;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use ringfence_control::{Audit, PromotionReport, RunReport};
+use ringfence_policy::Matrix;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::gate::gate;
+use crate::openapi::{self, Schemas};
+use crate::problem::{Code, Problem, shortened};
+use crate::serving::Serving;
+
+pub(crate) use runs::{STATES as RUN_STATES, clear_handed_over};
+
+/// A group of paths with their descriptions.
+pub(crate) type Routes = OpenApiRouter<Arc<Serving>>;
+
+/// Every path with its description.
+pub(crate) fn all() -> Routes {
+    OpenApiRouter::with_openapi(openapi::frame())
+        .merge(health::routes())
+        .merge(runs::routes())
+        .merge(artifacts::routes())
+        .merge(profiles::routes())
+        .merge(audit::routes())
+        .merge(approvals::routes())
+        .merge(promotions::routes())
+        .merge(agents::routes())
+}
+
+/// The forms of what is answered.
+pub(crate) fn answered(schemas: &mut Schemas) {
+    schemas.add::<health::Health>("Health");
+    schemas.add::<RunReport>("RunReport");
+    schemas.add::<runs::Begun>("Begun");
+    schemas.add::<runs::RunList>("RunList");
+    schemas.add::<runs::RunView>("RunView");
+    schemas.add::<runs::EventList>("EventList");
+    schemas.add::<runs::EvidenceBundle>("EvidenceBundle");
+    schemas.add::<runs::ArtifactList>("ArtifactList");
+    schemas.add::<profiles::ProfileList>("ProfileList");
+    schemas.add::<profiles::ProfileView>("ProfileView");
+    schemas.add::<Matrix>("Matrix");
+    schemas.add::<Audit>("Audit");
+    schemas.add::<approvals::ApprovalList>("ApprovalList");
+    schemas.add::<approvals::ApprovalView>("ApprovalView");
+    schemas.add::<approvals::Decided>("Decided");
+    schemas.add::<promotions::PromotionList>("PromotionList");
+    schemas.add::<PromotionReport>("PromotionReport");
+    schemas.add::<agents::AgentList>("AgentList");
+    schemas.add::<agents::AgentView>("AgentView");
+}
+
+/// The forms of what is sent.
+pub(crate) fn sent(schemas: &mut Schemas) {
+    schemas.add::<runs::RunBody>("RunBody");
+    schemas.add::<audit::AuditBody>("AuditBody");
+    schemas.add::<approvals::DecisionBody>("DecisionBody");
+    schemas.add::<promotions::PromotionBody>("PromotionBody");
+}
+
+/// What answers requests: every path, behind the gate.
+pub(crate) fn router(serving: &Arc<Serving>) -> Router {
+    let (router, _) = all().split_for_parts();
+    router
+        .fallback(no_path)
+        .method_not_allowed_fallback(no_method)
+        .layer(from_fn_with_state(serving.clone(), gate))
+        .with_state(serving.clone())
+}
+
+async fn no_path(request: Request) -> Problem {
+    let detail = format!("there is no path `{}` here", shortened(request.uri().path()));
+    Problem::new(Code::NotFound, detail, "see /v1/openapi.json for the paths that there are")
+}
+
+async fn no_method(request: Request) -> Problem {
+    let detail = format!("`{}` is not a method of this path", shortened(request.method().as_str()));
+    Problem::new(Code::MethodNotAllowed, detail, "`Allow` names those that there are")
+}

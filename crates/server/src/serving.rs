@@ -1,0 +1,106 @@
+//! What every request is answered with, and the way from an asynchronous request to work that waits.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ringfence_control::{Runner, Secret};
+use ringfence_policy::TenantName;
+use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
+use tokio::sync::Semaphore;
+
+use crate::gate::{Hosts, Throttle};
+use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::options::ServeOptions;
+use crate::problem::Problem;
+use crate::work::Work;
+
+/// What a server has while it serves.
+pub(crate) struct Serving {
+    /// Starts runs in the home.
+    pub(crate) runner: Runner,
+    pub(crate) clients: Mutex<Clients>,
+    pub(crate) limits: Limits,
+    pub(crate) hosts: Hosts,
+    pub(crate) throttle: Throttle,
+    pub(crate) metrics: Metrics,
+    pub(crate) work: Arc<Work>,
+    pub(crate) requests: Arc<Semaphore>,
+    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) audits: Arc<Semaphore>,
+    /// Bytes of bodies that may still be kept.
+    pub(crate) body_bytes: Arc<Semaphore>,
+    pub(crate) known_secrets: Vec<Secret>,
+    pub(crate) homes: Vec<PathBuf>,
+    /// The name of this start.
+    pub(crate) start: String,
+    log: fn(&str),
+}
+
+impl std::fmt::Debug for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serving").field("home", self.runner.home()).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Serving {
+    pub(crate) fn new(runner: Runner, clients: Clients, options: &ServeOptions) -> Result<Arc<Self>, std::io::Error> {
+        let limits = options.limits.clone();
+        Ok(Arc::new(Self {
+            runner,
+            clients: Mutex::new(clients),
+            hosts: Hosts::of(&options.host_names),
+            throttle: Throttle::of(&limits),
+            metrics: Metrics::default(),
+            work: Work::new(limits.work),
+            requests: Arc::new(Semaphore::new(limits.requests)),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            audits: Arc::new(Semaphore::new(1)),
+            body_bytes: Arc::new(Semaphore::new(limits.body_bytes_in_all)),
+            known_secrets: options.known_secrets.clone(),
+            homes: options.homes.clone(),
+            start: RunId::new()?.to_string(),
+            log: options.log,
+            limits,
+        }))
+    }
+
+    /// The home.
+    pub(crate) fn home(&self) -> &Home {
+        self.runner.home()
+    }
+
+    /// Tells the operator.
+    pub(crate) fn log(&self, line: &str) {
+        (self.log)(line);
+    }
+
+    /// A failure on our side: the operator reads what it was, the client that there was one.
+    pub(crate) fn failed(&self, error: &dyn std::fmt::Display) -> Problem {
+        self.log(&format!("failed: {error}"));
+        Problem::internal()
+    }
+
+    /// Work that waits for disks, databases or runs, on a thread that may wait.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Self>) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let serving = self.clone();
+        match tokio::task::spawn_blocking(move || work(&serving)).await {
+            Ok(done) => done,
+            Err(panic) => Err(self.failed(&panic)),
+        }
+    }
+
+    /// Asks or tells the record of tenants and keys. Only for threads that may wait.
+    pub(crate) fn clients<T>(&self, work: impl FnOnce(&mut Clients) -> Result<T, StoreError>) -> Result<T, Problem> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut clients).map_err(|error| self.failed(&error))
+    }
+}
+
+/// As whom a caller sees things.
+pub(crate) fn viewer(caller: &Caller) -> Viewer {
+    Viewer { tenant: caller.tenant.clone(), sees_the_command_line: caller.tenant == TenantName::first().as_str() }
+}
