@@ -29,6 +29,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         tier: request.tier,
         storage: request.storage,
         sensitivity: request.sensitivity,
+        without_network: request.without_network,
     }
 }
 

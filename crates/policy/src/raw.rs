@@ -143,6 +143,9 @@ pub struct RawSettings {
     pub(crate) targets: BTreeMap<String, RawTarget>,
     /// Who decides about new versions of agents.
     pub(crate) agents: Option<RawConsent>,
+    /// The profile of each template, by which clients of E2B ask for a sandbox: `base` and `code-interpreter-v1` are there without a word.
+    #[serde(default)]
+    pub(crate) templates: BTreeMap<String, String>,
 }
 
 /// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.

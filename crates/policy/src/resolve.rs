@@ -11,6 +11,7 @@ use crate::destination::Destination;
 use crate::field::Field;
 use crate::lattice::Set;
 use crate::names::PathScope;
+use crate::packages::Packages;
 use crate::profile::{Bound, Profile};
 
 /// Who set a bound.
@@ -99,6 +100,10 @@ fn narrow(bound: &Capabilities, ask: &Ask) -> Capabilities {
         granted.network = bound.network.meet(&Set::only(ask.destinations.iter().cloned()));
     }
     granted.network = granted.reachable();
+    if ask.without_network {
+        granted.network = Set::none();
+        granted.packages = Packages::nothing();
+    }
     granted.limits = granted.limits.meet(&ask.limits);
     granted.sensitivity = granted.sensitivity.max(ask.sensitivity.unwrap_or(Sensitivity::Public));
     granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process)).max(granted.tiers.of(granted.sensitivity));

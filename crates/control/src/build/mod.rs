@@ -235,6 +235,7 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
         project: None,
         reveal: Vec::new(),
         environment: Vec::new(),
+        without_network: false,
         destinations: Vec::new(),
         limits: Limits::default(),
         exports: LAYER.parse().into_iter().collect(),

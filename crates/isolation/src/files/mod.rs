@@ -58,6 +58,13 @@ impl Files {
         }
     }
 
+    /// Bytes of what was written, as the file system of the workspace counts them.
+    pub fn used_bytes(&self) -> Result<u64, FileError> {
+        let path = self.absolute(&OsText::from("."))?;
+        let fs = fstatfs(self.handle(&path, Last::Followed).at(&path)?).at(&path)?;
+        Ok(fs.f_blocks.saturating_sub(fs.f_bfree).saturating_mul(fs.f_bsize as u64))
+    }
+
     /// A path as it stands in the sandbox: one that does not begin with `/` begins in the workspace.
     fn absolute(&self, path: &OsText) -> Result<OsText, FileError> {
         let bytes = path.as_bytes();
