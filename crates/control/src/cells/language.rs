@@ -12,6 +12,8 @@ const PYTHON: &str = concat!(
 );
 const JAVASCRIPT: &str = include_str!("worker/javascript.js");
 const BASH: &str = include_str!("worker/bash.sh");
+/// node cannot copy a descriptor, and may not open the pipes of another user again: the shell lays copies before it becomes node.
+const NODE: &str = r#"exec node -e "$0" "$1" 3<&0 4>&1 5>&2 </dev/null"#;
 
 /// The language of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,8 +65,8 @@ impl Language {
     pub fn command(self) -> Vec<OsText> {
         let words: &[&str] = match self {
             Self::Python => &["python3", "-u", "-c", PYTHON],
-            Self::JavaScript => &["node", "-e", JAVASCRIPT, "javascript"],
-            Self::TypeScript => &["node", "-e", JAVASCRIPT, "typescript"],
+            Self::JavaScript => &["sh", "-c", NODE, JAVASCRIPT, "javascript"],
+            Self::TypeScript => &["sh", "-c", NODE, JAVASCRIPT, "typescript"],
             Self::Bash => &["bash", "--noprofile", "--norc", "-c", BASH],
         };
         words.iter().map(|word| OsText::from(*word)).collect()

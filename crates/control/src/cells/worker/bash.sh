@@ -17,7 +17,8 @@ _cell_leave() {
 exit() {
     local status=${1:-$?}
     ((BASHPID == $$)) || builtin exit "$status"
-    _cell_leave "$status" ExitCode
+    [[ $status =~ ^[0-9]{1,9}$ ]] || status=2
+    _cell_leave "$((10#$status % 256))" ExitCode
 }
 
 # `set -e`, taken back for a moment: the shell would end right after this trap.
@@ -44,14 +45,13 @@ _cell_read() {
 
 # Sets the variables of the request, and keeps what was there as commands that bring it back.
 _cell_set() {
-    local field name
+    local field name before
     _cell_before=()
     for field in "${_cell_variables[@]}"; do
         name=${field%%=*}
-        if declare -p "$name" &>/dev/null; then
-            _cell_before+=("$(declare -p "$name" | sed '1s/^declare \(-[^ ]*\) /declare -g \1 /')")
-        else
-            _cell_before+=("unset -v $name")
+        _cell_before+=("unset -v $name")
+        if before=$(declare -p "$name" 2>/dev/null); then
+            _cell_before+=("declare -g ${before#declare }")
         fi
         export "$field" || return
     done

@@ -39,7 +39,10 @@ class Channel:
         return cwd, dict(self.field().split("=", 1) for _ in range(count)), self.field()
 
     def send(self, kind, to_stderr=False, **values):
-        """Writes a frame, its pieces in a row as far as this process goes. An interrupt waits until the frame is whole."""
+        """Writes a frame, its pieces in a row as far as this process goes. An interrupt waits until the frame is whole.
+        A child that the cell forked has no say: its pieces could stand among ours."""
+        if os.getpid() != self.pid:
+            return
         text = json.dumps({"type": kind, **values}, ensure_ascii=False).encode("utf-8", "replace")
         with self.lock:
             self.writer = threading.get_ident()

@@ -10,12 +10,17 @@
   const inspector = require('node:inspector');
   const language = process.argv[1], PIECE = 4000, LARGEST = 12 << 20;
 
-  // Copies of the three descriptors that programs started by the cell do not inherit; the cell's own are given anew before each one.
-  const [requests, stdout, stderr] = [['0', 'r'], ['1', 'w'], ['2', 'w']].map(([fd, how]) => fs.openSync(`/proc/self/fd/${fd}`, how));
+  // What were standard input, output and error; the shell that executed node laid them here, and node lets no program inherit them.
+  const requests = 3, stdout = 4, stderr = 5;
 
+  // A descriptor that a cell closed is opened again, or else taken by /dev/null: no file of a cell's may get its number. The lowest that
+  // is free is the one that is opened. Where the kernel does not let us open our own pipe again, programs print nothing from then on.
+  let printed = 1;
   function giveDescriptors() {
-    for (const [fd, source, how] of [[0, '/dev/null', 'r'], [1, `/proc/self/fd/${stdout}`, 'w'], [2, `/proc/self/fd/${stderr}`, 'w']]) {
-      try { fs.fstatSync(fd); } catch { fs.openSync(source, how); } // the lowest that is free is this one
+    const all = [[0, '/dev/null', 'r'], [1, `/proc/self/fd/${stdout}`, 'w'], [2, `/proc/self/fd/${stderr}`, 'w']];
+    for (const [fd, source, how] of all) {
+      try { fs.fstatSync(fd); continue; } catch { /* closed */ }
+      try { fs.openSync(source, how); } catch { fs.openSync('/dev/null', how); if (fd === 1) printed = stdout; }
     }
   }
 
@@ -44,7 +49,7 @@
     return Object.assign(made, { fd, isTTY: false });
   }
   const bytesOf = (chunk, encoding) => (typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk);
-  const out = stream(1, (chunk, encoding) => writeAll(1, bytesOf(chunk, encoding)));
+  const out = stream(1, (chunk, encoding) => writeAll(printed, bytesOf(chunk, encoding)));
   const err = stream(2, (chunk, encoding) => send({ type: 'stderr', text: bytesOf(chunk, encoding).toString() }));
   Object.defineProperty(process, 'stdout', { value: out, configurable: true });
   Object.defineProperty(process, 'stderr', { value: err, configurable: true });
@@ -167,8 +172,6 @@
   }
 
   async function serve() {
-    fs.closeSync(0);
-    giveDescriptors();
     const coming = fields();
     const field = async () => (await coming.next()).value;
     for (;;) {

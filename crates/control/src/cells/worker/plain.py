@@ -6,6 +6,9 @@ METHODS = {
 }  # fmt: skip
 
 
+OWN = {("<string>", "on_interrupt"), ("<string>", "no_input")}
+
+
 def frame_data(value):
     """A pandas data frame as its columns; none for all else. pandas is never imported here."""
     pandas = sys.modules.get("pandas")
@@ -107,7 +110,9 @@ class PlainShell:
         trace = error.__traceback__
         while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<cell "):
             trace = trace.tb_next
-        lines = traceback.format_exception(type(error), error, trace)
+        shown = traceback.TracebackException(type(error), error, trace)
+        shown.stack[:] = [line for line in shown.stack if (line.filename, line.name) not in OWN]
+        lines = shown.format()
         channel.send("error", name=type(error).__name__, value=words(error), traceback="".join(lines).rstrip("\n"))
 
 

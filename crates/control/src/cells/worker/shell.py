@@ -47,9 +47,11 @@ def ipython_shell():
         def run(self, code):
             self.run_cell(code, store_history=True)
 
+    import warnings
+
+    warnings.filterwarnings("ignore", "To exit: use")
     config = Config()
     config.HistoryManager.enabled = False
-    config.InteractiveShell.cache_size = 0
     config.InteractiveShell.colors = "NoColor"
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
