@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ringfence_control::cells::{CellEvent, CellRequest, Language};
 
-use super::worker::Worker;
+use super::worker::{Cell, Worker};
 
 /// What a cell looks like in each language.
 struct Words {
@@ -179,7 +179,7 @@ fn output_comes_while_the_cell_runs() {
         let mut worker = Worker::start(words.language);
         worker.begin(&CellRequest { code: words.wait.to_owned(), ..CellRequest::default() });
         let mut events = Vec::new();
-        while !events.contains(&CellEvent::Stdout { text: "ready\n".to_owned() }) {
+        while !Cell::of(&events).stdout().contains("ready") {
             events.extend(worker.events());
         }
         assert!(worker.context.is_running());

@@ -2,6 +2,7 @@
 
 mod bash;
 mod every;
+mod ipython;
 mod javascript;
 mod python;
 mod worker;

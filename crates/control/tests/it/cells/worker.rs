@@ -67,9 +67,14 @@ impl Worker {
             events.extend(self.events());
         }
         thread::sleep(Duration::from_millis(100));
+        self.signal();
+        self.finish(events)
+    }
+
+    /// SIGINT to the worker's process group, as the owner of a context interrupts.
+    pub(super) fn signal(&mut self) {
         let group = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
-        self.finish(events)
     }
 
     /// The next events; the context is lost when both streams have ended.
@@ -117,7 +122,7 @@ fn pass_on(stream: Stream, mut from: impl Read + Send + 'static, sender: Sender<
 pub(super) struct Cell(pub(super) Vec<CellEvent>);
 
 impl Cell {
-    fn of(events: &[CellEvent]) -> Self {
+    pub(super) fn of(events: &[CellEvent]) -> Self {
         let mut joined: Vec<CellEvent> = Vec::new();
         for event in events {
             match (joined.last_mut(), event) {
