@@ -35,7 +35,8 @@
 
   let token = '';
   function send(frame, fd = stdout) {
-    const text = Buffer.from(JSON.stringify(frame).toWellFormed?.() ?? JSON.stringify(frame));
+    // Through bytes, since half a surrogate pair is no text outside JavaScript.
+    const text = Buffer.from(JSON.stringify(frame, (_, value) => (typeof value === 'string' ? Buffer.from(value).toString() : value)));
     for (let at = 0; at < text.length; at += PIECE) {
       const more = at + PIECE < text.length ? '+' : '.';
       writeAll(fd, Buffer.concat([Buffer.from(`\x1e${token}${more}`), text.subarray(at, at + PIECE), Buffer.from('\n')]));
@@ -124,15 +125,23 @@
     return { value: real(result) };
   }
 
-  // The stack as node prints it, without the worker's own calls.
+  // Whatever was thrown: asking a stranger's object what it is may throw as well.
   function sendError(error) {
+    let said = { name: 'Error', value: 'what was thrown cannot be described', traceback: '' };
+    try { said = described(error); } catch { /* as it stands above */ }
+    send({ type: 'error', ...said });
+  }
+
+  // The stack as node prints it, without the worker's own calls.
+  function described(error) {
     if (!util.types.isNativeError(error)) {
-      return send({ type: 'error', name: 'Error', value: util.inspect(error), traceback: `Uncaught ${util.inspect(error)}` });
+      const value = util.inspect(error);
+      return { name: 'Error', value, traceback: `Uncaught ${value}` };
     }
     const lines = String(error.stack ?? error).split('\n');
     const end = lines.findIndex((line) => /Session\.post \(node:inspector|\[eval\]/.test(line));
     const traceback = (end < 0 ? lines : lines.slice(0, end)).join('\n');
-    send({ type: 'error', name: String(error.name), value: String(error.message), traceback });
+    return { name: String(error.name), value: String(error.message), traceback };
   }
 
   function source(code) {
@@ -191,5 +200,7 @@
     }
   }
 
-  serve().then(() => process.kill(process.pid, 'SIGKILL'));
+  // At the end of the requests, and when a cell has broken the worker beneath it: the owner sees that the process is gone.
+  const kill = process.kill.bind(process, process.pid, 'SIGKILL');
+  serve().then(kill, kill);
 })();

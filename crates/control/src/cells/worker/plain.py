@@ -120,7 +120,7 @@ def words(error):
     """The message of an error, whatever its class does when asked."""
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return f"<{type(error).__name__} without a message>"
 
 

@@ -68,4 +68,8 @@ def serve():
         channel.send("ended")
 
 
-serve()
+# The process goes with its last cell, whatever threads a cell left running.
+try:
+    serve()
+finally:
+    os._exit(1)

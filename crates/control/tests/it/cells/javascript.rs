@@ -36,6 +36,8 @@ fn values_are_shown_and_objects_are_json_too() {
     assert_eq!(cell.results()[0].json, Some(serde_json::json!({"a": [1, "x"]})));
     assert_eq!(worker.run("10n").main(), "10n");
     assert_eq!(worker.run("null").main(), "null");
+    assert_eq!(worker.run("'a\\ud800'").main(), "a\u{fffd}");
+    assert_eq!(worker.run("display({b: '\\ud800'}); 1").main(), "1");
     assert_eq!(worker.run("-0").main(), "-0");
     assert_eq!(worker.run("undefined").results().len(), 0);
     assert_eq!(worker.run("const o = {}; o.o = o; o").results()[0].json, None);
@@ -72,4 +74,22 @@ fn typescript_is_stripped_or_refused_clearly() {
     } else {
         assert_eq!(cell.main(), "5");
     }
+}
+
+#[test]
+fn what_a_cell_throws_at_the_worker_is_its_own_matter() {
+    let mut worker = node();
+    for code in [
+        "throw null",
+        "throw Object.assign(new Error(), { get stack() { throw 1; } })",
+        "throw new Proxy({}, { get() { throw 1; }, ownKeys() { throw 2; } })",
+        "const e = new Error('x'); Object.defineProperty(e, 'message', { get() { throw 3; } }); throw e",
+        "const e = new Error('x'); Object.defineProperty(e, 'stack', { get() { throw 3; } }); throw e",
+        "({ [Symbol.for('nodejs.util.inspect.custom')]() { throw new Error('inspect'); } })",
+    ] {
+        assert!(worker.run(code).is_error(), "{code}");
+    }
+    assert!(!worker.run("setTimeout(() => { throw new Error('later'); }, 1); Promise.reject(new Error('nobody')); await new Promise((r) => setTimeout(r, 50))").is_error());
+    assert_eq!(worker.run("2").main(), "2");
+    assert_eq!(worker.run("JSON.stringify = null").error().0, "ContextEnded");
 }

@@ -131,3 +131,22 @@ fn an_interrupt_between_cells_is_nobodys() {
     assert_eq!(name, "KeyboardInterrupt");
     assert!(!traceback.contains("on_interrupt"), "{traceback}");
 }
+
+#[test]
+fn what_a_cell_raises_at_the_worker_is_its_own_matter() {
+    let mut worker = python();
+    for code in [
+        "class E(Exception):\n    def __str__(self): raise SystemExit\nraise E",
+        "class R:\n    def __repr__(self): raise SystemExit\nR()",
+        "class M:\n    def __getattr__(self, name): raise KeyError(name)\n    def __repr__(self): return 1\nM()",
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+    ] {
+        assert!(worker.run(code).is_error(), "{code}");
+    }
+    assert_eq!(
+        worker.run("import json, threading\nt = threading.Thread(target=threading.Event().wait)\nt.start()\njson.dumps = None").error().0,
+        "ContextEnded"
+    );
+    assert!(worker.context.is_over());
+}
