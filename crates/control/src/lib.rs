@@ -4,6 +4,7 @@
 mod approvals;
 mod audit;
 mod build;
+pub mod cells;
 mod checkpoint;
 mod doors;
 mod ending;
