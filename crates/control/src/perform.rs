@@ -236,6 +236,7 @@ impl Performance<'_> {
             environment,
             secrets,
             allowed: self.grant.capabilities.clone(),
+            user: self.request.profile.profile.user.clone(),
         };
         let end = keeper.keep(kept).map_err(failed_at("keep the session"))?;
         self.report.exit_status = ending::status_of(&end);
