@@ -43,7 +43,7 @@ async fn fetch(
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let (digest, file, bytes) = serving.blocking(move |serving| open(serving, &caller, &digest)).await?;
-    let (parts, body) = Parts::new();
+    let (parts, body) = Parts::channel();
     tokio::task::spawn_blocking(move || send(file, bytes, &digest, &parts));
     Ok(attachment(body, bytes))
 }
