@@ -100,7 +100,8 @@ impl Framing {
             At::ChunkLine | At::ChunkEnd | At::Body(_) | At::Chunk(_) | At::Broken => CHUNK_LINE,
         };
         let is_after_return = self.line.last() == Some(&b'\r');
-        if self.taken > most || is_after_return != (byte == b'\n') {
+        let is_data = self.at == At::ChunkEnd && !matches!(byte, b'\r' | b'\n');
+        if self.taken > most || is_data || is_after_return != (byte == b'\n') {
             return None;
         }
         if byte != b'\n' {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::{Attachments, OutputTo, PromotionError, PromotionReport, PromotionRequest, RegistryError};
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::Routes;
 use super::runs::Untold;
-use crate::asked::{Asked, By, Filter, NoFilter, Wanted, named};
+use crate::asked::{Asked, By, Filter, Name, NoFilter, Wanted, named};
 use crate::bounded::Text;
 use crate::idempotency::once;
 use crate::problem::{Code, Problem};
@@ -86,7 +86,7 @@ async fn list(State(serving): State<Arc<Serving>>, By(caller): By, Filter(NoFilt
 async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let report = serving.blocking(move |serving| find(serving, &caller, &name)).await?;

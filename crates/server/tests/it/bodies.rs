@@ -77,7 +77,7 @@ fn json_that_is_deep_or_has_many_names_takes_no_room() {
     ] {
         assert_eq!(send(body).code(), code, "{body}");
     }
-    let bytes = [head(&rig, "/v1/runs", "Content-Length: 21\r\n").as_bytes(), b"{\"command\":[\"\xff\xfe\xfd\"]} "].concat();
+    let bytes = [head(&rig, "/v1/runs", "Content-Length: 20\r\n").as_bytes(), b"{\"command\":[\"\xff\xfe\xfd\"]} "].concat();
     assert_eq!(parse(&rig.say(&bytes)).code(), "bad_json");
 }
 

@@ -60,7 +60,7 @@ fn a_run_under_way_is_its_tenants_alone() {
             assert_eq!(rig.ask_as(key, "GET", &format!("/v1/runs/{run}{path}"), "", None).status, status, "{path}");
         }
     }
-    assert_eq!(names(&rig.ask_as(&one, "GET", "/v1/runs?state=running", "", None).json()), [run.clone()]);
+    assert_eq!(names(&rig.ask_as(&one, "GET", "/v1/runs?state=running", "", None).json()), std::slice::from_ref(&run));
     assert!(names(&rig.ask_as(&two, "GET", "/v1/runs", "", None).json()).is_empty());
     assert_eq!(rig.ask_as(&two, "POST", &format!("/v1/runs/{run}/cancel"), "", None).status, 404);
     assert_eq!(rig.ask_as(&one, "POST", &format!("/v1/runs/{run}/cancel"), "", None).status, 202);
@@ -81,7 +81,7 @@ fn what_the_command_line_ran_is_seen_by_the_first_tenant() {
     let runner = open(&rig.home());
     let request = RunRequest::bare(find_profile(&rig.home(), "data-analysis").unwrap(), AgentId::local(), vec!["true".into()]);
     let report = runner.run(&request, Attachments { output: OutputTo::Report, progress: &mut Silent, cancel: None }).unwrap();
-    assert_eq!(names(&rig.get("/v1/runs").json()), [report.run.clone()]);
+    assert_eq!(names(&rig.get("/v1/runs").json()), std::slice::from_ref(&report.run));
     assert_eq!(rig.get(&format!("/v1/runs/{}", report.run)).json()["end"], json!({"kind": "exited", "code": 0}));
     assert!(names(&rig.ask_as(&other, "GET", "/v1/runs", "", None).json()).is_empty());
     let events = std::fs::read_to_string(rig.home().runs().join(&report.run).join("events.jsonl")).unwrap();

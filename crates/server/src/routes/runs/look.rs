@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::RunReport;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::seen;
-use crate::asked::{By, Filter, NoFilter, named};
+use crate::asked::{By, Filter, Name, NoFilter, named};
 use crate::problem::{Code, Problem, shortened};
 use crate::reply::json;
 use crate::serving::{Serving, viewer};
@@ -203,7 +203,7 @@ fn find(serving: &Serving, caller: &Caller, query: &RunQuery) -> Result<RunList,
 pub(super) async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let view = serving.blocking(move |serving| view(serving, &caller, &run)).await?;
@@ -247,7 +247,7 @@ fn end_of(serving: &Serving, run: &RunId) -> Result<RunEnd, Problem> {
 pub(super) async fn artifacts(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let made = serving.blocking(move |serving| {
