@@ -126,10 +126,7 @@ fn words_for_a_database_or_a_header_are_words() {
         let escaped: String = word.bytes().map(|byte| format!("%{byte:02x}")).collect();
         for filter in ["agent", "profile", "state", "before", "limit", "nothing"] {
             let reply = rig.get(&format!("/v1/runs?{filter}={escaped}"));
-            match filter {
-                "agent" | "profile" => assert_eq!((reply.status, &reply.json()["runs"]), (200, &json!([])), "{filter}={word}"),
-                _ => assert_eq!((reply.status, reply.code().as_str()), (400, "bad_query"), "{filter}={word}"),
-            }
+            assert_eq!((reply.status, reply.code().as_str()), (400, "bad_query"), "{filter}={word}");
             assert!(reply.header("x-evil").is_none() && !reply.body.contains('\0'));
         }
         let key = format!("Idempotency-Key: {}\r\n", word.replace(['\r', '\n', '\0', '\u{202e}'], ""));

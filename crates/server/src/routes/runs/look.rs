@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::RunReport;
 use ringfence_evidence::{EVENTS_FILE, Event, RunEnd, read_chain};
+use ringfence_policy::{AgentId, ProfileName};
 use ringfence_store::{ArtifactRow, Caller, Index, RunFilter, RunId, RunRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,11 +157,24 @@ impl RunQuery {
             let detail = format!("{what}: `{}` is not possible", shortened(value));
             Err(Problem::new(Code::BadQuery, detail, "see /v1/openapi.json for the parameters that there are"))
         };
-        match (self.limit, &self.state, &self.before) {
-            (Some(limit), _, _) if !(1..=MOST).contains(&limit) => wrong("limit", &limit.to_string()),
-            (_, Some(state), _) if !STATES.contains(&state.as_str()) => wrong("state", state),
-            (_, _, Some(before)) if before.parse::<RunId>().is_err() => wrong("before", before),
-            _ => Ok(()),
+        let is_state = |text: &str| STATES.contains(&text);
+        let is_run = |text: &str| text.parse::<RunId>().is_ok();
+        let is_agent = |text: &str| text.parse::<AgentId>().is_ok();
+        let is_profile = |text: &str| text.parse::<ProfileName>().is_ok();
+        let texts: [(&str, &Option<String>, &dyn Fn(&str) -> bool); 4] = [
+            ("state", &self.state, &is_state),
+            ("before", &self.before, &is_run),
+            ("agent", &self.agent, &is_agent),
+            ("profile", &self.profile, &is_profile),
+        ];
+        for (what, text, is_possible) in texts {
+            if let Some(text) = text.as_ref().filter(|text| !is_possible(text)) {
+                return wrong(what, text);
+            }
+        }
+        match self.limit {
+            Some(limit) if !(1..=MOST).contains(&limit) => wrong("limit", &limit.to_string()),
+            Some(_) | None => Ok(()),
         }
     }
 
