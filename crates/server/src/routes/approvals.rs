@@ -178,7 +178,7 @@ async fn decide(
 }
 
 fn take(serving: &Arc<Serving>, caller: &Caller, name: &str, body: DecisionBody) -> Result<Decided, Problem> {
-    let _task = serving.work.begin()?;
+    let _task = serving.work.begin(&caller.tenant)?;
     let mut approvals = open(serving)?;
     let asked = find(serving, &mut approvals, caller, name)?;
     let person: PersonName =

@@ -135,7 +135,7 @@ async fn create(
 }
 
 fn promote(serving: &Arc<Serving>, caller: &Caller, body: &PromotionBody) -> Result<PromotionReport, Problem> {
-    let task = serving.work.begin()?;
+    let task = serving.work.begin(&caller.tenant)?;
     let artifact: Digest = body.artifact.0.parse().map_err(|error| Problem::value("artifact", error, "such as `sha256:` and 64 digits"))?;
     let target: TargetName = body.target.0.parse().map_err(|error| Problem::value("target", error, "as the operator names it"))?;
     let request = PromotionRequest {

@@ -157,20 +157,15 @@ impl RunQuery {
             let detail = format!("{what}: `{}` is not possible", shortened(value));
             Err(Problem::new(Code::BadQuery, detail, "see /v1/openapi.json for the parameters that there are"))
         };
-        let is_state = |text: &str| STATES.contains(&text);
-        let is_run = |text: &str| text.parse::<RunId>().is_ok();
-        let is_agent = |text: &str| text.parse::<AgentId>().is_ok();
-        let is_profile = |text: &str| text.parse::<ProfileName>().is_ok();
-        let texts: [(&str, &Option<String>, &dyn Fn(&str) -> bool); 4] = [
-            ("state", &self.state, &is_state),
-            ("before", &self.before, &is_run),
-            ("agent", &self.agent, &is_agent),
-            ("profile", &self.profile, &is_profile),
+        let is_run = |text: &String| text.parse::<RunId>().is_ok();
+        let is_possible = [
+            ("state", &self.state, self.state.as_ref().is_none_or(|text| STATES.contains(&text.as_str()))),
+            ("before", &self.before, self.before.as_ref().is_none_or(is_run)),
+            ("agent", &self.agent, self.agent.as_ref().is_none_or(|text| text.parse::<AgentId>().is_ok())),
+            ("profile", &self.profile, self.profile.as_ref().is_none_or(|text| text.parse::<ProfileName>().is_ok())),
         ];
-        for (what, text, is_possible) in texts {
-            if let Some(text) = text.as_ref().filter(|text| !is_possible(text)) {
-                return wrong(what, text);
-            }
+        if let Some((what, text, _)) = is_possible.into_iter().find(|(_, _, is_possible)| !is_possible) {
+            return wrong(what, text.as_deref().unwrap_or_default());
         }
         match self.limit {
             Some(limit) if !(1..=MOST).contains(&limit) => wrong("limit", &limit.to_string()),
