@@ -45,6 +45,16 @@ pub(crate) fn exit_status(end: &End) -> i32 {
     }
 }
 
+/// The exit status of a session's end.
+pub(crate) fn status_of(end: &RunEnd) -> i32 {
+    match end {
+        RunEnd::Closed { .. } => 0,
+        RunEnd::Limit { limit } => limit_status(limit),
+        RunEnd::Exited { code } => *code,
+        RunEnd::Signaled { .. } | RunEnd::Refused { .. } | RunEnd::Failed { .. } => REFUSED,
+    }
+}
+
 /// Refused, or could not be set up.
 pub(crate) const REFUSED: i32 = 125;
 /// The program ended well but something that was named did not leave.
@@ -55,7 +65,7 @@ fn limit_status(limit: &str) -> i32 {
 }
 
 /// The name of a signal of Linux.
-fn signal_name(number: i32) -> String {
+pub(crate) fn signal_name(number: i32) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
         "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",

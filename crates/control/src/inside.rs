@@ -1,8 +1,15 @@
-//! What runs inside a sandbox: the command that was asked for, a check of a promotion, or the probe of an audit. Everything else about the runs is the
-//! same.
+//! What runs inside a sandbox: the command that was asked for, a check of a promotion, the probe of an audit, or a session with many commands. Everything
+//! else about the runs is the same.
 
-use ringfence_isolation::{Command, Plan, Sandbox, Streams};
+use std::io;
+
+use ringfence_evidence::RunEnd;
+use ringfence_isolation::{Command, OsText, Plan, Sandbox, Streams};
+use ringfence_policy::Capabilities;
+use ringfence_store::{JournalWriter, RunId};
 use rustix::io::Errno;
+
+use crate::request::Secret;
 
 /// A way to weaken the sandboxes of an audit, by changing their plans: for tests, which show that it finds what they weaken. The command line never
 /// has one.
@@ -20,6 +27,30 @@ pub(crate) enum Inside<'a> {
         /// Weakens the sandbox.
         weakening: Option<Weakening<'a>>,
     },
+    /// Many commands, for as long as somebody keeps the session.
+    Session(&'a dyn Keeper),
+}
+
+/// What whoever keeps a session is handed.
+pub(crate) struct Kept<'s, 'a> {
+    /// Its run.
+    pub(crate) run: RunId,
+    /// The sandbox, which stands.
+    pub(crate) sandbox: &'s mut Sandbox<'a>,
+    /// The record of its run.
+    pub(crate) journal: JournalWriter,
+    /// What a command gets beside the sandbox's own variables.
+    pub(crate) environment: Vec<(String, OsText)>,
+    /// Values that must not stand in the record.
+    pub(crate) secrets: Vec<Secret>,
+    /// What was granted.
+    pub(crate) allowed: Capabilities,
+}
+
+/// Keeps a session: sees to its commands until it is over.
+pub(crate) trait Keeper {
+    /// Answers with how it ended, once no command runs any more.
+    fn keep(&self, kept: Kept<'_, '_>) -> io::Result<RunEnd>;
 }
 
 impl Inside<'_> {
@@ -37,7 +68,7 @@ impl Inside<'_> {
     /// Starts what the sandbox ends with.
     pub(crate) fn start<'s>(&self, sandbox: &mut Sandbox<'s>, command: &Command, streams: Streams<'s>) -> Result<u32, Errno> {
         match self {
-            Self::Command | Self::Check => sandbox.start(command, streams, true),
+            Self::Command | Self::Check | Self::Session(_) => sandbox.start(command, streams, true),
             Self::Probe { .. } => sandbox.start_probe(command, streams, true),
         }
     }

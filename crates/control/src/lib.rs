@@ -4,6 +4,7 @@
 mod approvals;
 mod audit;
 mod build;
+pub mod cells;
 mod checkpoint;
 mod doors;
 mod ending;
@@ -24,6 +25,7 @@ mod replay;
 mod report;
 mod request;
 mod run;
+mod sessions;
 mod settings;
 mod stop;
 mod sweep;
@@ -58,6 +60,9 @@ pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, Packag
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Recorded, Runner, Surroundings, missing_in_this_version};
+pub use sessions::{
+    About, CommandEnd, CommandEvent, CommandRequest, ListenFrom, Session, SessionCommand, SessionError, SessionRequest, Sessions, Subscription, Which,
+};
 pub use settings::Settings;
 
 pub use words::command_in_words;

@@ -1,14 +1,13 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, SandboxSpec, SetupError, Streams,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stdin, Streams,
     Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
@@ -17,7 +16,7 @@ use ringfence_store::{Journal, StoreError};
 use crate::doors::{DoorsAhead, Helpers, NoDoors, OpenDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage, Shown};
-use crate::inside::Inside;
+use crate::inside::{Inside, Keeper, Kept};
 use crate::leaving::{Leaving, Sink};
 use crate::recording::Recording;
 use crate::report::{RunReport, grades};
@@ -160,6 +159,7 @@ impl Performance<'_> {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
             identity,
+            user: &self.request.profile.profile.user,
             image: &shown.image,
             inputs: views.inputs.clone(),
             input_folders: views.input_folders.clone(),
@@ -190,23 +190,56 @@ impl Performance<'_> {
         self.journal.accept()?;
         let mut sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
         self.journal.append(Event::SandboxCreated {})?;
-        let command = Command { argv: self.request.command.clone(), environment: self.environment(ahead.as_ref()) };
-        record::starting(self.journal, self.request, &command, &plan.workspace)?;
-        let stdin = self.request.open_stdin().map_err(failed_at("take standard input"))?;
+        let environment = self.environment(ahead.as_ref());
         let recording = Arc::new(Recording::new(self.journal.writer()));
         let helpers =
             Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
         let open = ahead.map(|ahead| ahead.open(sandbox.take_doors(), &helpers)).transpose().map_err(failed_at("open the doors"))?;
-        let id = self.inside.start(&mut sandbox, &command, streams(stdin, output)).map_err(failed_at("start the command"))?;
-        let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
+        let end = match self.inside {
+            Inside::Session(keeper) => self.session(*keeper, &mut sandbox, environment)?,
+            _ => self.one_command(&mut sandbox, &plan.workspace, environment, output)?,
+        };
         self.close(open, &recording)?;
-        record::ended(self.journal, &outcome)?;
-        self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));
-        self.report.exit_status = ending::exit_status(&outcome.end);
         let remains = sandbox.finish().map_err(failed_at("end the sandbox"))?;
         self.report.take_usage(&remains);
         record::sandbox_ended(self.journal, &remains, &self.report.limits_reached)?;
-        Ok((ending::of(&outcome.end), remains))
+        Ok((end, remains))
+    }
+
+    /// The command with which the sandbox ends.
+    fn one_command<'s>(
+        &mut self,
+        sandbox: &mut Sandbox<'s>,
+        folder: &str,
+        environment: Vec<(String, OsText)>,
+        output: OutputTo<'s>,
+    ) -> Result<RunEnd, Halt> {
+        let command = Command::new(self.request.command.clone(), environment);
+        record::starting(self.journal, self.request, &command, folder)?;
+        let stdin = self.request.open_stdin().map_err(failed_at("take standard input"))?;
+        let streams = streams(stdin.map_or(Stdin::Empty, Stdin::From), output);
+        let id = self.inside.start(sandbox, &command, streams).map_err(failed_at("start the command"))?;
+        let outcome = sandbox.wait(id).map_err(failed_at("wait for the command"))?;
+        record::ended(self.journal, &outcome)?;
+        self.report.take_output(&outcome.stdout, &outcome.stderr, matches!(output, OutputTo::Report));
+        self.report.exit_status = ending::exit_status(&outcome.end);
+        Ok(ending::of(&outcome.end))
+    }
+
+    /// Commands come and go until the session is over.
+    fn session(&mut self, keeper: &dyn Keeper, sandbox: &mut Sandbox<'_>, environment: Vec<(String, OsText)>) -> Result<RunEnd, Halt> {
+        let secrets = self.request.known_secrets.clone();
+        let kept = Kept {
+            run: self.journal.run().clone(),
+            sandbox,
+            journal: self.journal.writer(),
+            environment,
+            secrets,
+            allowed: self.grant.capabilities.clone(),
+        };
+        let end = keeper.keep(kept).map_err(failed_at("keep the session"))?;
+        self.report.exit_status = ending::status_of(&end);
+        Ok(end)
     }
 
     /// What was asked for, and placeholders for credentials whose variable nobody has set.
@@ -255,7 +288,7 @@ impl Performance<'_> {
     }
 }
 
-fn streams(stdin: Option<OwnedFd>, output: OutputTo<'_>) -> Streams<'_> {
+fn streams(stdin: Stdin, output: OutputTo<'_>) -> Streams<'_> {
     match output {
         OutputTo::Report => Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() },
         OutputTo::Streams { stdout, stderr } => Streams { stdin, stdout: Capture::passing_on(stdout), stderr: Capture::passing_on(stderr) },

@@ -3,7 +3,7 @@
 use ringfence_evidence::{ArtifactRecord, Digest, Event, InputRecord, RunEnd, StreamRecord, UsageRecord};
 use ringfence_isolation::{Captured, Command, CommandOutcome, Export, OsText, Plan, Remains, Usage};
 use ringfence_policy::{Ask, Grant, Refusal};
-use ringfence_store::{Journal, StoreError};
+use ringfence_store::{Journal, JournalWriter, StoreError};
 
 use crate::ending;
 use crate::images::Shown;
@@ -29,6 +29,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         tier: request.tier,
         storage: request.storage,
         sensitivity: request.sensitivity,
+        without_network: request.without_network,
     }
 }
 
@@ -45,7 +46,8 @@ pub(crate) fn requested(journal: &mut Journal, request: &RunRequest, agent: &Age
         profile_digest: request.profile.digest(),
         ceiling_digest: settings.digest,
         ask: Box::new(ask_of(request)),
-        commands: vec![masked(&request.command, &request.known_secrets)],
+        // A session's commands come later.
+        commands: Some(masked(&request.command, &request.known_secrets)).filter(|argv| !argv.is_empty()).into_iter().collect(),
     })
 }
 
@@ -116,25 +118,40 @@ pub(crate) fn creating(
 }
 
 pub(crate) fn starting(journal: &mut Journal, request: &RunRequest, command: &Command, folder: &str) -> Result<(), StoreError> {
+    command_starting(&journal.writer(), 0, command, folder, request.has_stdin, &request.known_secrets)
+}
+
+pub(crate) fn command_starting(
+    journal: &JournalWriter,
+    number: u32,
+    command: &Command,
+    folder: &str,
+    has_stdin: bool,
+    secrets: &[Secret],
+) -> Result<(), StoreError> {
     journal.append(Event::CommandStarting {
-        command: 0,
-        argv: masked(&command.argv, &request.known_secrets),
-        folder: folder.to_owned(),
+        command: number,
+        argv: masked(&command.argv, secrets),
+        folder: command.folder.as_ref().map_or_else(|| folder.to_owned(), OsText::escaped),
         environment: command.environment.iter().map(|(name, _)| name.clone()).collect(),
-        has_stdin: request.has_stdin,
+        has_stdin,
     })
 }
 
 pub(crate) fn ended(journal: &mut Journal, outcome: &CommandOutcome) -> Result<(), StoreError> {
+    command_ended(&journal.writer(), 0, outcome)
+}
+
+pub(crate) fn command_ended(journal: &JournalWriter, number: u32, outcome: &CommandOutcome) -> Result<(), StoreError> {
     journal.append(Event::CommandEnded {
-        command: 0,
+        command: number,
         end: ending::of(&outcome.end),
         stdout: stream(&outcome.stdout),
         stderr: stream(&outcome.stderr),
     })
 }
 
-fn stream(captured: &Captured) -> StreamRecord {
+pub(crate) fn stream(captured: &Captured) -> StreamRecord {
     StreamRecord { bytes: captured.bytes, sha256: Digest::from_bytes(captured.sha256), is_truncated: captured.cut > 0 }
 }
 

@@ -58,6 +58,8 @@ pub struct RunRequest {
     pub environment: Vec<(EnvName, OsText)>,
     /// Destinations to reach.
     pub destinations: Vec<Destination>,
+    /// No network and no packages, whatever the bound is.
+    pub without_network: bool,
     /// Limits lower than the bound.
     pub limits: Limits,
     /// Artifacts to collect.
@@ -95,6 +97,7 @@ impl RunRequest {
             reveal: Vec::new(),
             environment: Vec::new(),
             destinations: Vec::new(),
+            without_network: false,
             limits: Limits::default(),
             exports: Vec::new(),
             tier: None,

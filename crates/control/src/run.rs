@@ -235,6 +235,7 @@ impl Runner {
             capabilities: &grant.capabilities,
             cgroups: &self.host.cgroups,
             identity: lease.identity,
+            user: &request.profile.profile.user,
             image,
             inputs: None,
             input_folders: Vec::new(),

@@ -22,6 +22,8 @@ pub struct Settings {
     pub targets: BTreeMap<TargetName, Target>,
     /// Who decides about new versions of agents.
     pub agents: Consent,
+    /// The profile of each template, by which clients of E2B ask for a sandbox.
+    pub templates: BTreeMap<String, String>,
     /// Digest of the text.
     pub digest: Digest,
 }
@@ -37,8 +39,8 @@ impl Settings {
             }
             read => read.map_err(file("read"))?,
         };
-        let OperatorSettings { ceiling, targets, agents } = parse_settings(&path.to_string_lossy(), &text)?;
-        Ok(Self { ceiling, targets, agents, digest: Digest::of(text.as_bytes()) })
+        let OperatorSettings { ceiling, targets, agents, templates } = parse_settings(&path.to_string_lossy(), &text)?;
+        Ok(Self { ceiling, targets, agents, templates, digest: Digest::of(text.as_bytes()) })
     }
 }
 

@@ -175,6 +175,67 @@ pub enum Event {
         /// Its standard error.
         stderr: StreamRecord,
     },
+    /// A signal was sent to a command and its group.
+    CommandSignaled {
+        /// Number within the run.
+        command: u32,
+        /// The signal's name.
+        signal: String,
+    },
+    /// A file was written from outside, by way of the server.
+    FileReceived {
+        /// Where.
+        path: String,
+        /// Bytes.
+        bytes: u64,
+        /// Digest of its content.
+        sha256: Digest,
+    },
+    /// A file was read from outside: its content has left, and is no artifact.
+    FileSent {
+        /// Where.
+        path: String,
+        /// Bytes.
+        bytes: u64,
+        /// Digest of its content.
+        sha256: Digest,
+    },
+    /// Files were made, moved or removed from outside.
+    FileChanged {
+        /// `make`, `move` or `remove`.
+        act: String,
+        /// Where.
+        path: String,
+        /// Where to, of what was moved.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
+    /// A cell of code was given to a context, which is a command of the run.
+    CellStarting {
+        /// The command.
+        command: u32,
+        /// Which of its cells, from 1.
+        cell: u64,
+        /// Digest of its code.
+        sha256: Digest,
+        /// Bytes of it.
+        bytes: u64,
+    },
+    /// A cell is over.
+    CellEnded {
+        /// The command.
+        command: u32,
+        /// Which of its cells.
+        cell: u64,
+        /// The name of its error, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Somebody outside connected to a port inside.
+    PortOpened {
+        /// The port.
+        port: u16,
+    },
     /// Every process of the sandbox is dead.
     SandboxEnded {
         /// What was used.
@@ -234,6 +295,11 @@ pub enum RunEnd {
         /// What would allow it.
         hint: String,
     },
+    /// A session was closed; nothing about it failed.
+    Closed {
+        /// By what.
+        by: ClosedBy,
+    },
     /// Something failed around it.
     Failed {
         /// At which step.
@@ -242,6 +308,32 @@ pub enum RunEnd {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<String>,
     },
+}
+
+/// What closed a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClosedBy {
+    /// Whoever had it.
+    Request,
+    /// The time that it was given.
+    Timeout,
+    /// It was paused: its files are kept, and it can go on in another run.
+    Pause,
+    /// The server that had it stopped.
+    Shutdown,
+}
+
+impl ClosedBy {
+    /// As it stands in records.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Timeout => "timeout",
+            Self::Pause => "pause",
+            Self::Shutdown => "shutdown",
+        }
+    }
 }
 
 /// What was given to a run.

@@ -30,7 +30,12 @@ pub type RunStatement = Statement<Seal>;
 impl RunStatement {
     /// The statement of a run whose events are `bytes`.
     pub fn of(bytes: &[u8], artifacts: &[ArtifactRecord], seal: Seal) -> Self {
-        let events = Subject::new(EVENTS_FILE, Digest::of(bytes));
+        Self::over(Digest::of(bytes), artifacts, seal)
+    }
+
+    /// The statement of a run whose events have this digest.
+    pub fn over(events: Digest, artifacts: &[ArtifactRecord], seal: Seal) -> Self {
+        let events = Subject::new(EVENTS_FILE, events);
         let subject = std::iter::once(events).chain(artifacts.iter().map(|a| Subject::new(&a.path, a.sha256))).collect();
         Self::new(subject, PREDICATE_TYPE, seal)
     }

@@ -8,7 +8,7 @@ use crate::error::ImageError;
 use crate::tree::Tree;
 
 /// Folders that are mounted on, or that programs expect.
-const FOLDERS: &[&str] = &["proc", "dev", "sys", "tmp", "inputs", "workspace", "run"];
+const FOLDERS: &[&str] = &["proc", "dev", "sys", "tmp", "inputs", "workspace", "run", "home"];
 
 /// What nothing inside may need: lists of passwords, and the name of a machine that this is not.
 const REMOVED: &[&str] = &["shadow", "shadow-", "gshadow", "gshadow-", "machine-id"];

@@ -25,31 +25,47 @@ pub(crate) struct Program {
     filter: Vec<Instruction>,
 }
 
+/// What one command is started from.
+#[derive(Debug)]
+pub(crate) struct Given<'f> {
+    /// The supervisor's name for it.
+    pub(crate) id: u32,
+    /// Its [`Execution`], in a memory file.
+    pub(crate) execution: &'f OwnedFd,
+    /// Stdout, stderr, and stdin if there is any; then the program, where it is sent.
+    pub(crate) streams: &'f [OwnedFd],
+    /// The socket to the supervisor.
+    pub(crate) control: &'f OwnedFd,
+}
+
 impl Program {
     pub(crate) fn prepare(blueprint: &Blueprint) -> Result<Self, Failure> {
         Ok(Self { ids: blueprint.ids, limits: blueprint.limits.clone(), rules: ruleset(blueprint)?, filter: blueprint.filter.clone() })
     }
 
-    /// Forks and executes; answers once the program runs, or with what failed. `streams`: stdout, stderr, and stdin if there is any.
+    /// Forks and executes; answers once the program runs, or with what failed.
     ///
     /// `patience` waits until the child has said something, or until there is a better reason to go on: a command that already runs can stop the
     /// child before it executes, and must not stop init with it.
     pub(crate) fn start(
         &self,
-        execution: &OwnedFd,
-        streams: &[OwnedFd],
+        given: &Given<'_>,
         patience: &dyn Fn(&OwnedFd) -> Result<(), Errno>,
     ) -> Result<Pid, Failed> {
         let start = |act| move |errno| Failure::new(act, errno).into_wire();
         let (heard, said) = pipe_with(PipeFlags::CLOEXEC).map_err(start("make a pipe"))?;
         let Some(pid) = sys::process::fork().map_err(start("fork"))? else {
-            let failed = self.become_program(execution, streams).into_wire();
+            let failed = self.become_program(given).into_wire();
             // If even this cannot be said, the exit status below says that something failed.
             crate::view::write_all(&said, &encode(&failed).unwrap_or_default()).unwrap_or_default();
             sys::process::exit_now(127)
         };
         drop(said);
-        patience(&heard).map_err(start("hear from the child"))?;
+        if let Err(errno) = patience(&heard) {
+            // It is reaped like any other that ends.
+            sys::process::kill(pid, libc::SIGKILL).unwrap_or_default();
+            return Err(start("hear from the child")(errno));
+        }
         let mut words = [0; 256];
         let length = rustix::io::retry_on_intr(|| rustix::io::read(&heard, &mut words)).map_err(start("hear from the child"))?;
         match decode(&words[..length]) {
@@ -59,19 +75,21 @@ impl Program {
     }
 
     /// In the child; returns only on failure.
-    fn become_program(&self, execution: &OwnedFd, streams: &[OwnedFd]) -> Failure {
-        match self.give_up(execution, streams) {
+    fn become_program(&self, given: &Given<'_>) -> Failure {
+        match self.give_up(given) {
             Ok(program) => program.execute(),
             Err(failure) => failure,
         }
     }
 
     /// The order matters: what needs rights comes before they are given up, the filter is last before exec.
-    fn give_up<'f>(&self, execution: &OwnedFd, streams: &'f [OwnedFd]) -> Result<Invocation<'f>, Failure> {
+    fn give_up<'f>(&self, given: &Given<'f>) -> Result<Invocation<'f>, Failure> {
         setsid().at("start a session")?;
-        let execution: Execution = read_all(execution).and_then(|bytes| decode(&bytes).ok_or(Errno::BADMSG)).at("read the command")?;
-        let (sent, streams) = sent_program(&execution, streams).at("take the program")?;
-        take_streams(streams).at("take the streams")?;
+        let execution: Execution = read_all(given.execution).and_then(|bytes| decode(&bytes).ok_or(Errno::BADMSG)).at("read the command")?;
+        let (sent, streams) = sent_program(&execution, given.streams).at("take the program")?;
+        if execution.terminal.is_none() {
+            take_streams(streams).at("take the streams")?;
+        }
         sys::signals::unblock_all().at("unblock signals")?;
         sys::signals::ignore(libc::SIGXFSZ).at("ignore a signal")?; // a file over the limit is an error to see, not a death
         chdir(execution.folder.as_slice()).at("enter the folder")?;
@@ -80,6 +98,9 @@ impl Program {
             sys::process::set_limit(*limit, *value).at_item("limit", number)?;
         }
         self.drop_rights()?;
+        if let Some(window) = execution.terminal {
+            crate::terminal::take(given.id, window, given.control).at("take a terminal")?;
+        }
         set_no_new_privs(true).at("set no_new_privs")?;
         sys::landlock::restrict_self(&self.rules).at("enforce the path rules")?;
         let program = Invocation::of(&execution, sent).at("prepare the arguments")?;

@@ -16,6 +16,7 @@ mod copy;
 mod failure;
 mod links;
 mod serve;
+mod terminal;
 mod view;
 
 #[expect(unsafe_code, reason = "the one place for system calls, the entry point, and what a program without libc needs")]

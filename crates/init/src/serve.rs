@@ -6,10 +6,10 @@ use ringfence_wire::{Blueprint, Order, Report, decode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, WaitOptions, wait};
 
-use crate::command::Program;
+use crate::command::{Given, Program};
 use crate::failure::{At, Failure};
 use crate::links::{read_all, receive, send};
 use crate::{confine, sys, view};
@@ -37,6 +37,9 @@ fn next_build(control: &OwnedFd) -> Result<Option<(Blueprint, Vec<OwnedFd>)>, Fa
         None => Ok(None),
     }
 }
+
+/// How long a child may take from its start to its program. One of the same user can stop it, and must not stop init with it.
+const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 struct Server<'a> {
     control: &'a OwnedFd,
@@ -81,22 +84,47 @@ impl Server<'_> {
 
     /// False when the supervisor is gone.
     fn obey(&mut self) -> Result<bool, Failure> {
-        let (id, is_last, mut descriptors) = match receive(self.control, RecvFlags::DONTWAIT) {
-            Ok(Some((Order::Execute { id, is_last }, descriptors))) if descriptors.len() >= 3 => (id, is_last, descriptors),
-            Ok(Some(_)) => return Err(Errno::PROTO).at("take an order"),
+        match receive(self.control, RecvFlags::DONTWAIT) {
+            Ok(Some((Order::Execute { id, is_last }, descriptors))) => self.execute(id, is_last, &descriptors)?,
+            Ok(Some((Order::Signal { id, signal }, _))) => self.signal(id, signal),
+            Ok(Some((Order::Clock { wall_ms }, _))) => self.clock = Clock::start(wall_ms),
+            Ok(Some((Order::Socket, _))) => self.hand_out_socket()?,
+            Ok(Some((Order::Begin { .. } | Order::Build, _))) => return Err(Errno::PROTO).at("take an order"),
             Ok(None) | Err(Errno::CONNRESET) => return Ok(false),
-            Err(Errno::AGAIN) => return Ok(true),
+            Err(Errno::AGAIN) => {}
             Err(errno) => return Err(errno).at("take an order"),
-        };
-        let execution = descriptors.remove(0);
-        match self.program.start(&execution, &descriptors, &|heard| self.clock.wait_for(heard, self.control)) {
+        }
+        Ok(true)
+    }
+
+    fn execute(&mut self, id: u32, is_last: bool, descriptors: &[OwnedFd]) -> Result<(), Failure> {
+        let (execution, streams) = descriptors.split_first().ok_or(Errno::PROTO).at("take an order")?;
+        let given = Given { id, execution, streams, control: self.control };
+        match self.program.start(&given, &|heard| self.clock.wait_for(heard, self.control)) {
             Ok(pid) => {
                 self.running.push((pid, id));
                 self.last = self.last.or(is_last.then_some(id));
+                match is_last {
+                    true => Ok(()),
+                    false => self.report(&Report::Started { id, pid: pid.as_raw_nonzero().get() }),
+                }
             }
-            Err(failed) => self.report(&Report::NotStarted { id, failed })?,
+            Err(failed) => self.report(&Report::NotStarted { id, failed }),
         }
-        Ok(true)
+    }
+
+    /// A command that is not there has ended meanwhile, which is reported.
+    fn signal(&self, id: u32, signal: i32) {
+        if let Some((pid, _)) = self.running.iter().find(|(_, running)| *running == id) {
+            sys::process::kill_group(*pid, signal).unwrap_or_default();
+        }
+    }
+
+    fn hand_out_socket(&self) -> Result<(), Failure> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).ok();
+        let descriptors: Vec<_> = socket.iter().map(AsFd::as_fd).collect();
+        send(self.control, &Report::Socket, &descriptors).at("report")
     }
 
     /// Waits for every ended child, ours and orphans, and reports the commands among them. Once the last command has ended all others are killed;
@@ -155,10 +183,12 @@ impl Clock {
         Timespec { tv_sec: (left / 1000) as i64, tv_nsec: (left % 1000 * 1_000_000) as i64 }
     }
 
-    /// Waits until `heard` has something, but not past the end of the time or of the supervisor.
+    /// Waits until `heard` has something, but not past the end of the time, of our patience or of the supervisor.
     fn wait_for(&self, heard: &OwnedFd, control: &OwnedFd) -> Result<(), Errno> {
         let mut waiting = [PollFd::new(heard, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
-        rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&self.remaining())))?;
+        let left = self.remaining();
+        let patience = if left.tv_sec < START.tv_sec { left } else { START };
+        rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&patience)))?;
         if waiting[0].revents().is_empty() { Err(Errno::TIMEDOUT) } else { Ok(()) }
     }
 

@@ -31,10 +31,10 @@ pub(crate) fn blueprint(plan: &Plan, landlock: u32) -> Blueprint {
     }
 }
 
-/// The workspace, the scratch file system, and the changes where the plan has them.
+/// The workspace, the scratch file system, the root, and the changes where the plan has them.
 fn handles(plan: &Plan) -> Vec<Vec<u8>> {
     let workspace = format!("root{}", plan.workspace);
-    [Some(workspace.as_str()), Some("scratch"), plan.changes.as_deref()].into_iter().flatten().map(bytes).collect()
+    [Some(workspace.as_str()), Some("scratch"), Some("root"), plan.changes.as_deref()].into_iter().flatten().map(bytes).collect()
 }
 
 /// Folders of the host with the attributes of their mounts; storage on disk is the last of them.

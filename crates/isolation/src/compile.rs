@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn};
+use ringfence_policy::{Capabilities, Kernel, LimitKey, Spawn, UserName};
 
 use crate::cgroup::Cgroups;
 use crate::disk::{Disk, DiskForm};
@@ -52,6 +52,8 @@ pub struct SandboxSpec<'a> {
     pub cgroups: &'a Cgroups,
     /// The sandbox's ids.
     pub identity: Identity,
+    /// Whom commands run as.
+    pub user: &'a UserName,
     /// The root and what is mounted in it.
     pub image: &'a Image,
     /// A folder with copies of input files, and empty folders for input folders.
@@ -93,7 +95,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
     draft.steps.push(Step::Enter);
     Plan {
         identity: spec.identity,
-        account: Account { uid: AGENT, gid: AGENT, name: "agent".into(), home: "/workspace".into() },
+        account: Account { uid: AGENT, gid: AGENT, name: spec.user.to_string(), home: spec.user.home() },
         sources: draft.sources,
         steps: draft.steps,
         sysctls: sysctls(),
@@ -102,7 +104,7 @@ pub fn compile(spec: &SandboxSpec<'_>) -> Plan {
         path_rules: path_rules(spec),
         filter: filter(spec),
         environment: environment(spec),
-        workspace: "/workspace".into(),
+        workspace: spec.user.home(),
         changes: (spec.project.is_some() && has_view(spec)).then(|| format!("{}/changes", layers(spec))),
         wall_ms: spec.capabilities.limits.get(LimitKey::Wall).unwrap_or(0),
     }
@@ -156,7 +158,7 @@ impl Draft {
         let above: Vec<String> = (0..image.layers.len()).map(|number| format!("above-{number}")).collect();
         image.layers.iter().zip(&above).for_each(|(layer, at)| self.tree(layer.path.clone(), None, at));
         let is_in_a_tree = |path: &str| image.trees.iter().any(|(name, _)| below(path, name).is_some());
-        let files = &spec.doors.files;
+        let files = given_files(spec);
         let own = files.iter().filter(|(path, _)| !is_in_a_tree(path)).map(|(path, text)| (path.trim_start_matches('/'), text.as_str()));
         self.shown("root", "given", own.collect(), &above, "skeleton");
         for (name, path) in &image.trees {
@@ -213,22 +215,34 @@ impl Draft {
         self.steps.push(Step::View { at, lower, upper, work, executable });
     }
 
+    /// The agent's is in every root; for another user's there is a folder of ours in `/home`.
+    fn home(&mut self, spec: &SandboxSpec<'_>) -> String {
+        let home = format!("root{}", spec.user.home());
+        if !spec.user.is_agent() {
+            self.steps.push(Step::Tmpfs { at: "root/home".into(), bytes: 64 << 10, files: 8, executable: false });
+            self.folder(&home, 0o755, false);
+            self.steps.push(Step::ReadOnly { at: "root/home".into() });
+        }
+        home
+    }
+
     fn workspace(&mut self, spec: &SandboxSpec<'_>) {
         let executable = is_executable(spec);
+        let home = self.home(spec);
         let Some(project) = &spec.project else {
             self.folder("scratch/workspace", 0o755, true);
-            return self.bind("scratch/workspace", "root/workspace", executable);
+            return self.bind("scratch/workspace", &home, executable);
         };
         self.tree(project.path.clone(), project.owner.clone(), "project");
         let Veil { hidden, replaced } = project.veil.clone();
         if !has_view(spec) {
             self.steps.push(Step::Copy { from: "project".into(), to: "scratch/workspace".into(), hidden, replaced });
-            return self.bind("scratch/workspace", "root/workspace", executable);
+            return self.bind("scratch/workspace", &home, executable);
         }
         let (changes, work) = (format!("{}/changes", layers(spec)), format!("{}/changes-work", layers(spec)));
         self.folder(&work, 0o755, true);
         self.steps.push(Step::Veil { layer: changes.clone(), below: "project".into(), hidden, replaced });
-        self.view("root/workspace", "project", [&changes, &work], executable);
+        self.view(&home, "project", [&changes, &work], executable);
     }
 
     fn devices(&mut self, executable: bool) {
@@ -377,6 +391,18 @@ pub fn group_limits(capabilities: &Capabilities) -> GroupLimits {
     }
 }
 
+/// Files that are put in place of what the image has: those of the ways out, and the list of users where the user is not the image's.
+fn given_files(spec: &SandboxSpec<'_>) -> Vec<(String, String)> {
+    let mut files = spec.doors.files.clone();
+    if !spec.user.is_agent() {
+        let (user, home) = (spec.user, spec.user.home());
+        let users = format!("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n{user}:x:{AGENT}:{AGENT}:{user}:{home}:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+        files.push(("/etc/passwd".into(), users));
+        files.push(("/etc/group".into(), format!("root:x:0:\n{user}:x:{AGENT}:\nnogroup:x:65534:\n")));
+    }
+    files
+}
+
 fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     let rule = |path: &str, access| PathRule { path: path.into(), access };
     let (inputs, writable) = match is_executable(spec) {
@@ -386,13 +412,14 @@ fn path_rules(spec: &SandboxSpec<'_>) -> Vec<PathRule> {
     let mut rules = vec![rule("/", Access::List)];
     rules.extend(spec.image.folders.iter().map(|name| rule(&format!("/{name}"), Access::Execute)));
     rules.extend(spec.image.files.iter().map(|name| rule(&format!("/{name}"), Access::Program)));
-    let given = spec.doors.files.iter().filter_map(|(path, _)| path.split('/').nth(1));
+    let files = given_files(spec);
+    let given = files.iter().filter_map(|(path, _)| path.split('/').nth(1));
     let given = given.filter(|name| spec.image.folders.iter().all(|folder| folder != name));
     let readable: BTreeSet<&str> = ["etc", "proc", "run"].into_iter().chain(given).collect();
     rules.extend(readable.into_iter().map(|name| rule(&format!("/{name}"), Access::Read)));
     rules.push(rule("/inputs", inputs));
     rules.push(rule("/dev", Access::Device));
-    for path in ["/workspace", "/tmp", "/dev/shm"] {
+    for path in [spec.user.home().as_str(), "/tmp", "/dev/shm"] {
         rules.push(rule(path, writable));
     }
     rules
@@ -413,7 +440,8 @@ fn filter(spec: &SandboxSpec<'_>) -> FilterSpec {
 fn environment(spec: &SandboxSpec<'_>) -> Vec<(String, String)> {
     let image = spec.image;
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    let own = [("HOME", "/workspace"), ("USER", "agent"), ("TMPDIR", "/tmp"), ("TERM", "dumb")];
+    let home = spec.user.home();
+    let own = [("HOME", home.as_str()), ("USER", spec.user.as_str()), ("TMPDIR", "/tmp"), ("TERM", "dumb")];
     let standing_in = [("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ("LANG", "C.UTF-8")];
     let is_free = |(name, _): &&(String, String)| own.iter().all(|(taken, _)| taken != name);
     let mut variables: Vec<(String, String)> = own.map(owned).to_vec();

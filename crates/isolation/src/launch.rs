@@ -94,7 +94,7 @@ pub(crate) struct Launched {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
     pub(crate) group: Option<Group>,
-    /// The workspace, the scratch file system, and the changes where the plan has them.
+    /// The workspace, the scratch file system, the root, and the changes where the plan has them.
     pub(crate) handles: Vec<OwnedFd>,
     /// The doors, in the order of the plan.
     pub(crate) doors: Vec<OwnedFd>,

@@ -7,12 +7,14 @@
 //! [`Plan`], [`Sandbox`] performs and supervises it, and what remains is exported.
 #![deny(unsafe_code)]
 
+mod attendance;
 mod blueprint;
 mod cgroup;
 mod compile;
 mod control;
 mod creation;
 mod disk;
+mod files;
 mod host;
 mod identity;
 mod image;
@@ -35,21 +37,24 @@ mod text;
 mod watch;
 mod workspace;
 
+pub use attendance::Occurrence;
 pub use cgroup::{Cgroups, Group, GroupUsage};
 pub use compile::{DiskPlace, FolderView, SandboxSpec, Veil, compile, group_limits};
 pub use control::INIT_NAME;
 pub use creation::{Creation, EmptySandbox, Rising};
 pub use disk::{Disk, DiskForm, clear_disk};
+pub use files::{FileChange, FileEntry, FileError, FileEvent, FileKind, Files, Watch};
 pub use host::{Finding, Host, HostError, LEAST_LANDLOCK, can_map_ids, examine};
 pub use identity::{IdentityLease, lease_identity};
 pub use image::{Image, Layer};
 pub use launch::SetupError;
-pub use output::{Budget, Capture, Captured};
+pub use output::{Budget, Capture, Captured, Listener};
 pub use plan::{Access, Account, Door, Doors, GroupLimits, Identity, Owner, PathRule, Plan, ProcessLimit, Source, Step, Sysctl, Transport};
 pub use probe::{PROBE_NAME, facts, measure_outside};
 pub use ringfence_wire::Fact;
-pub use sandbox::{Command, CommandOutcome, End, Remains, Sandbox, Streams, Usage, own_stdin};
+pub use sandbox::{Command, CommandOutcome, End, Remains, Sandbox, Streams, Usage, Window, own_stdin};
 pub use seccomp::FilterSpec;
+pub use stdin::Stdin;
 pub use sweep::Traces;
 pub use sys::signals::{stop_requested_descriptor, stop_signal};
 pub use text::OsText;

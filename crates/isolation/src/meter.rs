@@ -17,6 +17,10 @@ const TICK: Duration = Duration::from_millis(25);
 /// The same where the supervisor itself holds the memory limit.
 const WATCHFUL_TICK: Duration = Duration::from_millis(10);
 
+/// The same two where no command runs.
+const QUIET_TICK: Duration = Duration::from_secs(1);
+const QUIET_WATCHFUL_TICK: Duration = Duration::from_millis(100);
+
 /// Bytes that may be left of a file system on disk that is full: they are kept for its own tables.
 const FULL: u64 = 64 << 10;
 
@@ -74,21 +78,48 @@ impl Meter {
         self.next_look.saturating_duration_since(Instant::now()).min(self.left_of_wall())
     }
 
-    fn tick(&self) -> Duration {
-        let tick = if self.is_memory_watched { WATCHFUL_TICK } else { TICK };
+    fn tick(&self, is_quiet: bool) -> Duration {
+        let tick = match (is_quiet, self.is_memory_watched) {
+            (true, true) => QUIET_WATCHFUL_TICK,
+            (true, false) => QUIET_TICK,
+            (false, true) => WATCHFUL_TICK,
+            (false, false) => TICK,
+        };
         tick.min(self.left_of_wall())
     }
 
+    /// A command begins: the next look is due as soon as it would be beside others.
+    pub(crate) fn rouse(&mut self) {
+        self.next_look = self.next_look.min(Instant::now() + self.tick(false));
+    }
+
+    /// The next look is due by then.
+    pub(crate) fn look_by(&mut self, moment: Instant) {
+        self.next_look = self.next_look.min(moment);
+    }
+
+    /// The wall limit is met so long from now.
+    pub(crate) fn set_wall(&mut self, from_now: Duration) {
+        let most = self.started_at.elapsed().saturating_add(from_now);
+        self.limits.set(LimitKey::Wall, u64::try_from(most.as_millis()).unwrap_or(u64::MAX));
+        self.next_look = self.next_look.min(Instant::now() + self.left_of_wall());
+    }
+
+    /// What is used so far, as it was last counted.
+    pub(crate) fn used(&self) -> Usage {
+        self.used
+    }
+
     /// Looks at everything, if it is time to; answers with an ending limit that was met. `scratch` is the file system that holds all that the run
-    /// can write.
-    pub(crate) fn look(&mut self, group: Option<&Group>, scratch: Option<&OwnedFd>) -> Option<LimitKey> {
+    /// can write; `is_quiet` says that no command runs, so that what is left running by itself is looked at less often.
+    pub(crate) fn look(&mut self, group: Option<&Group>, scratch: Option<&OwnedFd>, is_quiet: bool) -> Option<LimitKey> {
         if Instant::now() < self.next_look {
             return None;
         }
         let memory = self.count(group.map(Group::usage), scratch);
         let watch = &self.watch;
         let disk = if let Storage::Folder(tally) = &mut self.storage { tally.look(|| watch.members()) } else { None };
-        self.next_look = Instant::now() + self.tick();
+        self.next_look = Instant::now() + self.tick(is_quiet);
         let cpu = self.is_over(LimitKey::Cpu, self.used.cpu).then_some(LimitKey::Cpu);
         let wall = self.left_of_wall().is_zero().then_some(LimitKey::Wall);
         memory.or(disk).or(cpu).or(wall)

@@ -31,6 +31,18 @@ impl Budget {
     }
 }
 
+/// Who takes what a command writes, as it comes, on the supervisor's own thread.
+pub trait Listener: std::fmt::Debug + Send {
+    /// The command runs its program, whose process has this id inside. Said before anything is taken, to the listener of standard output alone.
+    fn started(&mut self, pid: i32);
+
+    /// Takes bytes; it must not wait.
+    fn take(&mut self, bytes: &[u8]);
+
+    /// Whether more can be taken now. While it cannot, the command waits as it would at any full pipe; whoever makes room wakes the supervisor.
+    fn has_room(&self) -> bool;
+}
+
 /// One stream of a command.
 #[derive(Debug)]
 pub struct Capture<'a> {
@@ -40,6 +52,7 @@ pub struct Capture<'a> {
     dropped: u64,
     digest: Sha256,
     passed_on: Option<PassedOn<'a>>,
+    listener: Option<Box<dyn Listener + 'a>>,
 }
 
 /// Bytes on their way to the caller.
@@ -65,16 +78,21 @@ pub struct Captured {
 impl<'a> Capture<'a> {
     /// Keeps what comes.
     pub fn keeping() -> Self {
-        Self::new(None)
+        Self::new(None, None)
+    }
+
+    /// Hands over what comes, and keeps nothing but the tail.
+    pub fn handing_over(listener: Box<dyn Listener + 'a>) -> Self {
+        Self::new(None, Some(listener))
     }
 
     /// Passes on what comes, and keeps nothing but the tail.
     pub fn passing_on(to: BorrowedFd<'a>) -> Self {
-        Self::new(Some(PassedOn { to, waiting: VecDeque::new() }))
+        Self::new(Some(PassedOn { to, waiting: VecDeque::new() }), None)
     }
 
-    fn new(passed_on: Option<PassedOn<'a>>) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, dropped: 0, digest: Sha256::new(), passed_on }
+    fn new(passed_on: Option<PassedOn<'a>>, listener: Option<Box<dyn Listener + 'a>>) -> Self {
+        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, dropped: 0, digest: Sha256::new(), passed_on, listener }
     }
 
     /// Takes bytes from the command.
@@ -85,15 +103,29 @@ impl<'a> Capture<'a> {
         let (head, rest) = bytes.split_at(for_head);
         budget.head_left -= head.len() as u64;
         self.take_tail(rest, budget.tail);
-        match &mut self.passed_on {
-            Some(passed_on) => passed_on.waiting.extend(head),
-            None => self.head.extend_from_slice(head),
+        self.keep(head);
+    }
+
+    /// The command runs its program.
+    pub(crate) fn started(&mut self, pid: i32) {
+        if let Some(listener) = &mut self.listener {
+            listener.started(pid);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        match (&mut self.passed_on, &mut self.listener) {
+            (Some(passed_on), _) => passed_on.waiting.extend(bytes),
+            (None, Some(listener)) if !bytes.is_empty() => listener.take(bytes),
+            (None, Some(_)) => {}
+            (None, None) => self.head.extend_from_slice(bytes),
         }
     }
 
     /// Whether more can be taken now.
     pub(crate) fn has_room(&self) -> bool {
         self.passed_on.as_ref().is_none_or(|passed_on| passed_on.waiting.len() < WAITING)
+            && self.listener.as_ref().is_none_or(|listener| listener.has_room())
     }
 
     /// What must be ready before waiting bytes can move on.
@@ -126,10 +158,7 @@ impl<'a> Capture<'a> {
             end.extend(format!("\n[ringfence: {} bytes cut here]\n", self.dropped).into_bytes());
         }
         end.extend(self.tail.drain(..));
-        match &mut self.passed_on {
-            Some(passed_on) => passed_on.waiting.extend(end),
-            None => self.head.extend(end),
-        }
+        self.keep(&end);
     }
 
     /// What is known, once the stream has ended.

@@ -21,6 +21,8 @@ pub(crate) struct Running<'a> {
     pub(crate) pipes: [Option<OwnedFd>; 2],
     pub(crate) captures: [Capture<'a>; 2],
     pub(crate) budget: Budget,
+    /// Init has said so, or that it could not be. Nothing is read before, so that nobody hears what a command says before that it runs.
+    pub(crate) is_started: bool,
     pub(crate) end: Option<End>,
     /// Why output could not be passed on, when that was not the reader's own wish.
     pub(crate) fault: Option<Errno>,
@@ -35,10 +37,16 @@ impl Running<'_> {
         self.read_pipes();
     }
 
+    /// It runs its program.
+    pub(crate) fn started(&mut self, pid: i32) {
+        self.is_started = true;
+        self.captures[0].started(pid);
+    }
+
     /// What must be ready before this command's streams can move on.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let pipes = self.readable().map(|pipe| PollFd::new(pipe, PollFlags::IN));
-        pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().map(StdinPump::waits_for))
+        let pipes = self.readable().filter(|_| self.is_started).map(|pipe| PollFd::new(pipe, PollFlags::IN));
+        pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().and_then(StdinPump::waits_for))
     }
 
     /// The pipes that can be read now: those whose bytes have somewhere to go.
@@ -48,6 +56,9 @@ impl Running<'_> {
 
     /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.
     fn read_pipes(&mut self) {
+        if !self.is_started {
+            return;
+        }
         let mut buffer = [0u8; READ];
         for (pipe, capture) in self.pipes.iter_mut().zip(&mut self.captures) {
             // A bounded number of reads a turn, so that a flood cannot keep the supervisor from its limits.
@@ -57,6 +68,7 @@ impl Running<'_> {
                     Ok(0) => *pipe = None,
                     Ok(read) => capture.take(&buffer[..read], &mut self.budget),
                     Err(Errno::INTR) => {}
+                    Err(Errno::IO) => *pipe = None, // a terminal that nobody has open any more
                     Err(_) => break,
                 }
             }
@@ -65,6 +77,12 @@ impl Running<'_> {
                 self.fault = self.fault.or(fault(errno));
             }
         }
+    }
+
+    /// Reads what is there now; true once the listeners have taken all of it.
+    pub(crate) fn is_read(&mut self) -> bool {
+        self.read_pipes();
+        self.captures.iter().all(Capture::has_room)
     }
 
     /// Reads all that is left in the pipes of a command that has ended, and sees it on its way; only a request to stop cuts that short.

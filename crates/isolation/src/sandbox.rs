@@ -24,8 +24,9 @@ use crate::meter::Meter;
 use crate::output::{Budget, Capture, Captured};
 use crate::plan::Identity;
 use crate::probe::probe_program;
+use crate::attendance::Occurrence;
 use crate::running::Running;
-use crate::stdin::StdinPump;
+use crate::stdin::{Stdin, StdinPump};
 use crate::text::OsText;
 
 /// A command to run.
@@ -35,13 +36,33 @@ pub struct Command {
     pub argv: Vec<OsText>,
     /// Variables in addition to the sandbox's own.
     pub environment: Vec<(String, OsText)>,
+    /// Folder in which it starts; the workspace if none is named.
+    pub folder: Option<OsText>,
+    /// The size of the terminal that it gets in place of streams. What it writes there is its standard output, what is fed its input.
+    pub terminal: Option<Window>,
+}
+
+impl Command {
+    /// A command that starts in the workspace and has no terminal.
+    pub fn new(argv: Vec<OsText>, environment: Vec<(String, OsText)>) -> Self {
+        Self { argv, environment, folder: None, terminal: None }
+    }
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters of a line.
+    pub columns: u16,
 }
 
 /// Where a command's streams go.
 #[derive(Debug)]
 pub struct Streams<'a> {
-    /// What is pumped into its standard input; nothing (an empty one) otherwise.
-    pub stdin: Option<OwnedFd>,
+    /// Its standard input.
+    pub stdin: Stdin,
     /// Its standard output.
     pub stdout: Capture<'a>,
     /// Its standard error.
@@ -113,6 +134,8 @@ pub struct Remains {
     pub limits_reached: Vec<LimitKey>,
     /// The workspace, to be read by export.
     pub workspace: OwnedFd,
+    /// The file system of all that could be written.
+    pub scratch: OwnedFd,
     /// The changes to a project's view.
     pub changes: Option<OwnedFd>,
     launched: Launched,
@@ -129,16 +152,20 @@ impl Remains {
 /// A standing sandbox.
 #[derive(Debug)]
 pub struct Sandbox<'a> {
-    launched: Launched,
-    identity: Identity,
+    pub(crate) launched: Launched,
+    pub(crate) identity: Identity,
     lease: IdentityLease,
-    meter: Meter,
+    pub(crate) meter: Meter,
     output_bytes: u64,
     environment: Vec<(String, String)>,
-    folder: String,
+    pub(crate) folder: String,
     cancel: Option<BorrowedFd<'a>>,
-    running: Vec<Running<'a>>,
-    ended_by: Option<End>,
+    pub(crate) running: Vec<Running<'a>>,
+    /// What those who attend to the sandbox have not heard yet.
+    pub(crate) occurred: Vec<Occurrence>,
+    /// Pipes of commands that have ended, for what they left running: read, so that nobody meets a broken pipe, and thrown away.
+    pub(crate) leftovers: Vec<OwnedFd>,
+    pub(crate) ended_by: Option<End>,
     next_id: u32,
     /// The command with which the sandbox ends.
     last: Option<u32>,
@@ -161,6 +188,8 @@ impl<'a> Sandbox<'a> {
             cancel: creation.cancel,
             launched,
             running: Vec::new(),
+            occurred: Vec::new(),
+            leftovers: Vec::new(),
             ended_by: None,
             next_id: 0,
             last: None,
@@ -199,32 +228,35 @@ impl<'a> Sandbox<'a> {
         let id = self.next_id;
         self.next_id += 1;
         self.last = self.last.or(is_last.then_some(id));
-        let (pump, stdin) = streams.stdin.map(StdinPump::from).transpose()?.unzip();
-        let (read_out, write_out) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (read_err, write_err) = pipe_with(PipeFlags::CLOEXEC)?;
-        for pipe in [&write_out, &write_err].into_iter().chain(&stdin) {
-            self.give_to_agent(pipe)?;
-        }
+        let has_pipes = command.terminal.is_none();
+        let (stdin, given) = has_pipes.then(|| StdinPump::of(streams.stdin)).transpose()?.flatten().unzip();
+        let (stdout, stderr) = (has_pipes.then(pipe).transpose()?, has_pipes.then(pipe).transpose()?);
+        let ends: Vec<&OwnedFd> = stdout.iter().chain(&stderr).map(|pipe| &pipe.write).chain(&given).collect();
+        ends.iter().try_for_each(|pipe| self.give_to_agent(pipe))?;
         let file = to_memory_file(&Execution { is_sent: program.is_some(), ..self.execution(command) })?;
-        let mut descriptors = vec![file.as_fd(), write_out.as_fd(), write_err.as_fd()];
-        descriptors.extend(stdin.as_ref().map(AsFd::as_fd).into_iter().chain(program));
-        match send(self.launched.control.as_fd(), &Order::Execute { id, is_last }, &descriptors) {
-            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => {} // a sandbox that has just ended: the wait finds out by what
-            Err(errno) => return Err(errno),
-        }
-        for pipe in [&read_out, &read_err] {
-            rustix::io::ioctl_fionbio(pipe, true)?;
-        }
+        let mut descriptors = vec![file.as_fd()];
+        descriptors.extend(ends.into_iter().map(AsFd::as_fd).chain(program));
+        self.order(&Order::Execute { id, is_last }, &descriptors)?;
+        self.meter.rouse();
         self.running.push(Running {
             id,
-            stdin: pump,
-            pipes: [Some(read_out), Some(read_err)],
+            stdin,
+            pipes: [stdout, stderr].map(|pipe| pipe.map(|pipe| pipe.read)),
             captures: [streams.stdout, streams.stderr],
             budget: Budget::of(self.output_bytes),
+            is_started: is_last, // of the last one nothing is said
             end: None,
             fault: None,
         });
         Ok(id)
+    }
+
+    /// A sandbox that has just ended takes no order: whoever waits finds out by what it ended.
+    pub(crate) fn order(&self, order: &Order, descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        match send(self.launched.control.as_fd(), order, descriptors) {
+            Ok(()) | Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     fn execution(&self, command: &Command) -> Execution {
@@ -238,7 +270,8 @@ impl<'a> Sandbox<'a> {
             candidates: candidates(command.argv.first().map(OsText::as_bytes).unwrap_or_default(), search),
             argv: command.argv.iter().map(|argument| argument.as_bytes().to_vec()).collect(),
             environment: environment.iter().map(|(name, value)| [name.as_bytes(), value].join(&b'=')).collect(),
-            folder: self.folder.clone().into_bytes(),
+            folder: command.folder.as_ref().map_or_else(|| self.folder.clone().into_bytes(), |folder| folder.as_bytes().to_vec()),
+            terminal: command.terminal.map(|Window { rows, columns }| ringfence_wire::Window { rows, columns }),
         }
     }
 
@@ -256,7 +289,7 @@ impl<'a> Sandbox<'a> {
     /// Waits until a command has ended. Once the last one has, every process is dead, and what they wrote is still read.
     pub fn wait(&mut self, id: u32) -> Result<CommandOutcome, Errno> {
         while self.ended_by.is_none() && !self.is_done(id)? {
-            self.turn()?;
+            self.turn(None)?;
         }
         let is_over = self.last == Some(id) || self.ended_by.is_some();
         if is_over {
@@ -288,26 +321,27 @@ impl<'a> Sandbox<'a> {
     pub fn finish(mut self) -> Result<Remains, Errno> {
         self.end_everything();
         let mut handles = std::mem::take(&mut self.launched.handles).into_iter();
-        let (workspace, _scratch) = (handles.next().ok_or(Errno::BADF)?, handles.next());
+        let (workspace, scratch, _root) = (handles.next().ok_or(Errno::BADF)?, handles.next().ok_or(Errno::BADF)?, handles.next());
         let (usage, limits_reached) = self.meter.reading();
-        Ok(Remains { usage, limits_reached, workspace, changes: handles.next(), launched: self.launched, _lease: self.lease })
+        Ok(Remains { usage, limits_reached, workspace, scratch, changes: handles.next(), launched: self.launched, _lease: self.lease })
     }
 
     fn find(&self, id: u32) -> Result<&Running<'a>, Errno> {
         self.running.iter().find(|r| r.id == id).ok_or(Errno::INVAL)
     }
 
-    /// One turn of the loop.
-    fn turn(&mut self) -> Result<(), Errno> {
+    /// One turn of the loop, which ends at once when `wake` is readable.
+    pub(crate) fn turn(&mut self, wake: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let timeout = self.meter.patience();
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        let ready = self.poll(&timeout)?;
+        let ready = self.poll(&timeout, wake)?;
         if ready.control {
             self.hear()?;
         }
         for running in &mut self.running {
             running.pump();
         }
+        self.leftovers.retain(is_held);
         // Where the run has ended by something else the wish to stop is left for whoever looks next.
         if ready.cancel && self.ended_by.is_none() {
             self.cancelled();
@@ -319,10 +353,12 @@ impl<'a> Sandbox<'a> {
         Ok(())
     }
 
-    fn poll(&self, timeout: &Timespec) -> Result<Ready, Errno> {
+    fn poll(&self, timeout: &Timespec, wake: Option<BorrowedFd<'_>>) -> Result<Ready, Errno> {
         let mut waiting = vec![PollFd::new(&self.launched.control, PollFlags::IN), PollFd::new(&self.launched.pidfd, PollFlags::IN)];
         waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
         waiting.extend(self.running.iter().flat_map(Running::waits_for));
+        waiting.extend(self.leftovers.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        waiting.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
         match poll(&mut waiting, Some(timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -335,15 +371,18 @@ impl<'a> Sandbox<'a> {
     fn hear(&mut self) -> Result<(), Errno> {
         loop {
             match receive(self.launched.control.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(Some((report, _))) => self.note(report),
+                Ok(Some((report, descriptors))) => self.note(report, descriptors)?,
                 Ok(None) | Err(Errno::AGAIN | Errno::CONNRESET) => return Ok(()),
                 Err(errno) => return Err(errno),
             }
         }
     }
 
-    fn note(&mut self, report: Report) {
+    fn note(&mut self, report: Report, mut descriptors: Vec<OwnedFd>) -> Result<(), Errno> {
         match report {
+            Report::Started { id, pid } => self.running.iter_mut().filter(|r| r.id == id).for_each(|r| r.started(pid)),
+            Report::Terminal { id } => self.connect(id, descriptors.pop().ok_or(Errno::BADF)?)?,
+            Report::Socket => self.occurred.push(Occurrence::Socket { socket: descriptors.pop() }),
             Report::Ended { id, status } => self.set_end(id, end_of(status)),
             Report::NotStarted { id, failed } => self.set_end(id, failed_end(failed)),
             Report::TimeUp => self.end_by(End::Limit { limit: LimitKey::Wall }),
@@ -354,6 +393,17 @@ impl<'a> Sandbox<'a> {
             }
             Report::Born { .. } | Report::Standing => {}
         }
+        Ok(())
+    }
+
+    /// A command's terminal is there.
+    fn connect(&mut self, id: u32, master: OwnedFd) -> Result<(), Errno> {
+        rustix::io::ioctl_fionbio(&master, true)?;
+        if let Some(running) = self.running.iter_mut().find(|r| r.id == id) {
+            running.stdin = Some(StdinPump::into(rustix::io::fcntl_dupfd_cloexec(&master, 0)?));
+            running.pipes[0] = Some(master);
+        }
+        Ok(())
     }
 
     fn set_end(&mut self, id: u32, end: End) {
@@ -362,7 +412,7 @@ impl<'a> Sandbox<'a> {
         }
     }
 
-    fn end_by(&mut self, end: End) {
+    pub(crate) fn end_by(&mut self, end: End) {
         self.ended_by.get_or_insert(end);
     }
 
@@ -384,14 +434,14 @@ impl<'a> Sandbox<'a> {
 
     /// Ends the run over an ending limit that was met.
     fn look_at_limits(&mut self) {
-        if let Some(limit) = self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1)) {
+        if let Some(limit) = self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1), self.running.is_empty()) {
             self.end_by(End::Limit { limit });
         }
     }
 
     /// Kills what is left, and counts for the last time. Where init has said that nothing is left it is ending by itself, and nobody has to wait for
     /// that yet. A command that has ended by itself met no limit, but for memory that one of its processes was killed for.
-    fn end_everything(&mut self) {
+    pub(crate) fn end_everything(&mut self) {
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }
@@ -413,13 +463,31 @@ impl<'a> Sandbox<'a> {
     }
 
     /// A signal that a limit sent is that limit's doing.
-    fn settle(&self, end: End) -> End {
+    pub(crate) fn settle(&self, end: End) -> End {
         match (end, &self.ended_by) {
             (End::Signaled { signal: libc::SIGXCPU }, None) if self.meter.is_cpu_met() => End::Limit { limit: LimitKey::Cpu },
             (_, Some(by)) => by.clone(),
             (end, None) => end,
         }
     }
+}
+
+/// The two ends of a new pipe.
+struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+fn pipe() -> Result<Pipe, Errno> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&read, true)?;
+    Ok(Pipe { read, write })
+}
+
+/// Reads what is there from a pipe whose command has ended; false once nobody inside holds it any more. A flood is left for the next turn.
+fn is_held(pipe: &OwnedFd) -> bool {
+    let mut thrown_away = [0u8; 64 << 10];
+    !matches!(rustix::io::read(pipe, &mut thrown_away), Ok(0) | Err(Errno::IO))
 }
 
 struct Ready {

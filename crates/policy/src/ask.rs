@@ -77,4 +77,7 @@ pub struct Ask {
     /// Where to keep what is written; in memory if this is not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
+    /// No network and no packages, whatever the bound is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_network: bool,
 }

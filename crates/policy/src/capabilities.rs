@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::AddressRange;
 use crate::artifact_kind::ArtifactKind;
+use crate::ask::EnvName;
 use crate::choices::{Execution, Grade, Inputs, Kernel, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
 use crate::credential::CredentialBinding;
 use crate::destination::Destination;
@@ -161,6 +162,12 @@ impl Capabilities {
     /// True if `other` allows nothing that `self` does not.
     pub fn covers(&self, other: &Self) -> bool {
         self.meet(other) == *other
+    }
+
+    /// Whether a request may set a variable.
+    pub fn allows_variable(&self, name: &EnvName) -> bool {
+        let pattern: NamePattern = name.as_str().parse().unwrap_or_else(|_| unreachable!("a variable's name is a pattern"));
+        self.environment.allows(&pattern)
     }
 
     /// The destinations that hold once every bound is known. (Kept apart from `meet`, which must not depend on the order of the bounds: a

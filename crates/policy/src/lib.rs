@@ -40,6 +40,7 @@ mod settings;
 mod shipped;
 mod target;
 mod tiers;
+mod user_name;
 
 pub use address::{AddressRange, REFUSED_RANGES, RangeError, refused_range};
 pub use agent::{AgentProfiles, AgentRecord, RawAgent};
@@ -71,4 +72,5 @@ pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
 pub use settings::{OperatorSettings, parse_settings};
 pub use shipped::{Shipped, shipped};
 pub use target::{Consent, Place, Target};
+pub use user_name::UserName;
 pub use tiers::LeastTiers;

@@ -21,6 +21,7 @@ use crate::package_rule::PackageRule;
 use crate::packages::Packages;
 use crate::raw::{RawBound, RawImages, RawLimits, RawPackages, RawTiers, RawValue, Text};
 use crate::tiers::LeastTiers;
+use crate::user_name::UserName;
 
 /// What is wrong in a profile, ceiling or agent file, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +78,8 @@ pub struct Profile {
     pub name: ProfileName,
     /// One line on what it is for.
     pub summary: String,
+    /// Whom commands run as.
+    pub user: UserName,
     /// What it allows at most.
     pub bound: Capabilities,
 }
@@ -98,7 +101,8 @@ impl Profile {
         located.names_no_exceptions(&raw)?;
         located.allows_where_credentials_go(&raw, &bound)?;
         located.states_its_limits(&bound)?;
-        Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), bound })
+        let user = located.user(&raw)?;
+        Ok(Self { name: checked, summary: raw.summary.unwrap_or_default(), user, bound })
     }
 }
 
@@ -118,10 +122,16 @@ pub(crate) struct Located<'a> {
 
 impl Located<'_> {
     pub(crate) fn bound(&self, raw: &RawBound) -> Result<Bound, ProfileError> {
-        match &raw.name {
-            Some(name) => Err(self.at(&name.span(), "only a profile has a `name`", "remove the line")),
-            None => self.narrow(Capabilities::unlimited(), raw),
+        match (&raw.name, &raw.user) {
+            (Some(name), _) => Err(self.at(&name.span(), "only a profile has a `name`", "remove the line")),
+            (None, Some(user)) => Err(self.at(&user.span(), "only a profile has a `user`", "remove the line")),
+            (None, None) => self.narrow(Capabilities::unlimited(), raw),
         }
+    }
+
+    fn user(&self, raw: &RawBound) -> Result<UserName, ProfileError> {
+        let Some(user) = &raw.user else { return Ok(UserName::default()) };
+        user.as_ref().parse().map_err(|why: String| self.at(&user.span(), &why, "rename it, such as `user = \"user\"`"))
     }
 
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {

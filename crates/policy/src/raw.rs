@@ -25,6 +25,9 @@ pub struct RawBound {
     pub(crate) name: Option<Text>,
     /// One line on what the profile is for. Profiles only.
     pub(crate) summary: Option<String>,
+    /// Whom commands run as: `agent`, who works in `/workspace`, or another name, who works in `/home/NAME`. Profiles only.
+    #[schemars(with = "Option<String>")]
+    pub(crate) user: Option<Text>,
     /// Whether anything can be executed: `none` or `commands`.
     pub(crate) execution: Option<Execution>,
     /// What is seen as `/`: `host`, or an imported image by `name`, `name:tag`, `sha256:…` or `name:tag@sha256:…`. A profile names one and means `host`
@@ -140,6 +143,9 @@ pub struct RawSettings {
     pub(crate) targets: BTreeMap<String, RawTarget>,
     /// Who decides about new versions of agents.
     pub(crate) agents: Option<RawConsent>,
+    /// The profile of each template, by which clients of E2B ask for a sandbox: `base` and `code-interpreter-v1` are there without a word.
+    #[serde(default)]
+    pub(crate) templates: BTreeMap<String, String>,
 }
 
 /// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.

@@ -10,7 +10,8 @@ use crate::choices::{Execution, Inputs, PackageMode, Project, Sensitivity, Stora
 use crate::destination::Destination;
 use crate::field::Field;
 use crate::lattice::Set;
-use crate::names::{NamePattern, PathScope};
+use crate::names::PathScope;
+use crate::packages::Packages;
 use crate::profile::{Bound, Profile};
 
 /// Who set a bound.
@@ -99,6 +100,10 @@ fn narrow(bound: &Capabilities, ask: &Ask) -> Capabilities {
         granted.network = bound.network.meet(&Set::only(ask.destinations.iter().cloned()));
     }
     granted.network = granted.reachable();
+    if ask.without_network {
+        granted.network = Set::none();
+        granted.packages = Packages::nothing();
+    }
     granted.limits = granted.limits.meet(&ask.limits);
     granted.sensitivity = granted.sensitivity.max(ask.sensitivity.unwrap_or(Sensitivity::Public));
     granted.tier = granted.tier.max(ask.tier.unwrap_or(Tier::Process)).max(granted.tiers.of(granted.sensitivity));
@@ -176,9 +181,8 @@ impl Layers<'_> {
 
     fn check_environment(&self, ask: &Ask) -> Result<(), Refusal> {
         for name in &ask.environment {
-            let pattern: NamePattern = name.as_str().parse().unwrap_or_else(|_| unreachable!("a variable's name is a pattern"));
             let rule = format!("variable `{name}` may not be set");
-            self.refuse(|c| c.environment.allows(&pattern), rule, &format!("add \"{name}\" to `allow` under [environment]"))?;
+            self.refuse(|c| c.allows_variable(name), rule, &format!("add \"{name}\" to `allow` under [environment]"))?;
         }
         Ok(())
     }

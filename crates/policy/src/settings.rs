@@ -23,7 +23,12 @@ pub struct OperatorSettings {
     pub targets: BTreeMap<TargetName, Target>,
     /// Who decides about new versions of agents.
     pub agents: Consent,
+    /// The profile of each template, by which clients of E2B ask for a sandbox.
+    pub templates: BTreeMap<String, String>,
 }
+
+/// Templates that there are without a word of the operator's, and their profile.
+const TEMPLATES: &[(&str, &str)] = &[("base", "base"), ("code-interpreter-v1", "base")];
 
 /// Files that steer a build or a pipeline: their change is asked for separately unless the target says otherwise.
 const PROTECTED: &[&str] = &[
@@ -109,7 +114,8 @@ pub fn parse_settings(file: &str, text: &str) -> Result<OperatorSettings, Profil
         targets.insert(target.name.clone(), target);
     }
     let agents = consent_about_agents(&located, &settings.agents.unwrap_or_default())?;
-    Ok(OperatorSettings { ceiling, targets, agents })
+    let shipped = TEMPLATES.iter().map(|(template, profile)| ((*template).to_owned(), (*profile).to_owned()));
+    Ok(OperatorSettings { ceiling, targets, agents, templates: shipped.chain(settings.templates).collect() })
 }
 
 fn consent_about_agents(located: &Located<'_>, raw: &RawConsent) -> Result<Consent, ProfileError> {

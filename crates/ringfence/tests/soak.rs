@@ -177,6 +177,7 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         project: None,
         reveal: Vec::new(),
         environment: Vec::new(),
+        without_network: false,
         destinations: Vec::new(),
         limits: limits("wall=30s"), // one that hangs is found
         exports: Vec::new(),

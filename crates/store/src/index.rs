@@ -329,6 +329,7 @@ fn words(end: &RunEnd) -> (String, String) {
         RunEnd::Signaled { signal } => ("signaled".into(), signal.clone()),
         RunEnd::Limit { limit } => ("limit".into(), limit.clone()),
         RunEnd::Refused { rule, .. } => ("refused".into(), rule.clone()),
+        RunEnd::Closed { by } => ("closed".into(), by.word().into()),
         RunEnd::Failed { step, .. } => ("failed".into(), step.clone()),
     }
 }

@@ -16,6 +16,7 @@ use ringfence_evidence::{
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -49,7 +50,7 @@ pub struct Journal {
 struct Lines {
     events: File,
     chain: Chain,
-    text: String,
+    digest: Sha256,
     artifacts: Vec<ArtifactRecord>,
     started_at: Instant,
     /// Whether the last one is there.
@@ -76,7 +77,7 @@ impl JournalWriter {
         let linked = lines.chain.link(now(), elapsed, event);
         let line = linked.map_err(|e| StoreError::Record { run: self.path.display().to_string(), cause: e.to_string() })?;
         lines.events.write_all(line.as_bytes()).at("write", &self.path)?;
-        lines.text.push_str(&line);
+        lines.digest.update(&line);
         Ok(())
     }
 
@@ -115,7 +116,7 @@ impl Journal {
         let lines = Lines {
             events,
             chain: Chain::default(),
-            text: String::new(),
+            digest: Sha256::new(),
             artifacts: Vec::new(),
             started_at: Instant::now(),
             is_complete: false,
@@ -177,7 +178,7 @@ impl Journal {
     fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         let lines = self.writer.lines();
         let seal = Seal { run: self.run.to_string(), events: lines.chain.length(), end: end.clone(), version: version.to_owned() };
-        let signed = RunStatement::of(lines.text.as_bytes(), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let signed = RunStatement::over(Digest::from_bytes(lines.digest.clone().finalize().into()), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
         let placed = place_whole(&path, &signed, 0o600)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
@@ -363,7 +364,7 @@ impl Orphan {
         let written = Lines {
             events,
             chain: Chain::after(&lines, &text),
-            text,
+            digest: Sha256::new_with_prefix(&text),
             artifacts: lines.iter().filter_map(|line| artifact_of(&line.event)).collect(),
             // Time goes on from where the record stops.
             started_at: Instant::now() - std::time::Duration::from_millis(lines.last().map_or(0, |line| line.elapsed_ms)),

@@ -13,4 +13,4 @@ mod messages;
 
 pub use blueprint::{Act, Blueprint, Copy, Instruction, Mount, Setting, Veil};
 pub use fact::Fact;
-pub use messages::{CONTROL_FD, Execution, Failed, Maps, Order, Report, decode, encode};
+pub use messages::{CONTROL_FD, Execution, Failed, Maps, Order, Report, Window, decode, encode};

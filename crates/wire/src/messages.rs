@@ -22,13 +22,28 @@ pub enum Order {
     },
     /// Build the sandbox and give up what that needed: the [`Blueprint`](crate::Blueprint) in a memory file, then the opened sources.
     Build,
-    /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin; the program last, where it is sent.
+    /// Run a command: its [`Execution`] in a memory file, then stdout, stderr and, where it has one, stdin (no streams where it gets a terminal); the
+    /// program last, where it is sent.
     Execute {
         /// Named by the supervisor.
         id: u32,
         /// Whether the sandbox ends with it: then init kills what is left, waits for all of it, reports, and ends.
         is_last: bool,
     },
+    /// Send a signal to a command and the processes of its group.
+    Signal {
+        /// Which command.
+        id: u32,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Let the wall clock begin anew.
+    Clock {
+        /// Milliseconds from now.
+        wall_ms: u64,
+    },
+    /// Make a TCP socket in the sandbox's network, not connected, and hand it out.
+    Socket,
 }
 
 /// How ids in the new user namespace stand for ids of the host, as user_namespaces(7) has it.
@@ -56,6 +71,20 @@ pub enum Report {
     },
     /// The sandbox stands, confined, and commands may come; with descriptors of the folders that are handed out, then of the doors.
     Standing,
+    /// A command that is not the last runs its program.
+    Started {
+        /// Which.
+        id: u32,
+        /// The id of its process, as it is inside.
+        pid: i32,
+    },
+    /// The terminal of a command, before it runs; with the descriptor of its master side.
+    Terminal {
+        /// Which.
+        id: u32,
+    },
+    /// A socket, as it was asked for; without a descriptor if none can be had.
+    Socket,
     /// A command could not be started.
     NotStarted {
         /// Which.
@@ -113,6 +142,17 @@ pub struct Execution {
     pub environment: Vec<Vec<u8>>,
     /// Where it starts.
     pub folder: Vec<u8>,
+    /// The terminal that it gets in place of streams.
+    pub terminal: Option<Window>,
+}
+
+/// The size of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters of a line.
+    pub columns: u16,
 }
 
 /// A value as bytes (postcard). `None` only if memory is exhausted.

@@ -153,6 +153,7 @@ fn in_words(report: &RunReport) -> String {
         RunEnd::Refused { rule, .. } => format!("refused: {rule}"),
         RunEnd::Limit { limit } => format!("the {limit} limit ended it"),
         RunEnd::Signaled { signal } => format!("ended by {signal}"),
+        RunEnd::Closed { by } => format!("closed by {}", by.word()),
         RunEnd::Exited { code } => format!("exited {code}, after {} bytes", report.stdout_bytes),
     }
 }

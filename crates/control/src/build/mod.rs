@@ -188,6 +188,7 @@ fn ended(end: &RunEnd, said: &str) -> String {
         RunEnd::Signaled { signal } => format!("was ended by {signal}"),
         RunEnd::Limit { limit } => format!("met the {limit} limit"),
         RunEnd::Refused { rule, .. } => format!("was refused: {rule}"),
+        RunEnd::Closed { by } => format!("was closed by {}", by.word()),
         RunEnd::Failed { step, cause } => format!("failed at `{step}`: {}", cause.as_deref().unwrap_or("no reason is known")),
     };
     if said.is_empty() { end } else { format!("{end}: {}", OsText::from(said.as_str())) }
@@ -234,6 +235,7 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
         project: None,
         reveal: Vec::new(),
         environment: Vec::new(),
+        without_network: false,
         destinations: Vec::new(),
         limits: Limits::default(),
         exports: LAYER.parse().into_iter().collect(),

@@ -43,6 +43,7 @@ impl CheckReport {
             RunEnd::Signaled { signal } => format!("ended by {signal}"),
             RunEnd::Limit { limit } => format!("ended by the {limit} limit"),
             RunEnd::Refused { rule, .. } => format!("refused: {rule}"),
+            RunEnd::Closed { by } => format!("closed by {}", by.word()),
             RunEnd::Failed { step, .. } => format!("failed at {step}"),
         };
         format!("check `{}` did not pass ({end}); what it printed: `ringfence artifact get {}`", self.command, self.output)

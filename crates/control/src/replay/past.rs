@@ -70,6 +70,7 @@ impl Past {
             project: given.project.clone(),
             reveal: self.ask.reveal.clone(),
             environment: given.environment.clone(),
+            without_network: self.ask.without_network,
             destinations: self.ask.destinations.clone(),
             limits: self.ask.limits.clone(),
             exports: self.ask.exports.clone(),

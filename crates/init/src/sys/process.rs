@@ -127,10 +127,25 @@ pub(crate) fn be_plain_linux() -> Result<(), Errno> {
     unsafe { syscall(libc::SYS_personality, [0; 6]) }.map(drop)
 }
 
+/// Sends a signal to one process, or with a negative number to a group.
+fn signal(target: i32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: plain integers.
+    unsafe { syscall(libc::SYS_kill, [target as isize as usize, signal as usize, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Sends a signal to a process.
+pub(crate) fn kill(pid: Pid, number: i32) -> Result<(), Errno> {
+    signal(pid.as_raw_nonzero().get(), number)
+}
+
+/// Sends a signal to a process and all of its group.
+pub(crate) fn kill_group(leader: Pid, number: i32) -> Result<(), Errno> {
+    signal(-leader.as_raw_nonzero().get(), number)
+}
+
 /// Kills every other process of this namespace.
 pub(crate) fn kill_all_others() -> Result<(), Errno> {
-    // SAFETY: plain integers; -1 means every process that can be signalled, except init.
-    unsafe { syscall(libc::SYS_kill, [usize::MAX, libc::SIGKILL as usize, 0, 0, 0, 0]) }.map(drop)
+    signal(-1, libc::SIGKILL) // every process that can be signalled, except init
 }
 
 /// What all ended and waited-for children, and theirs, have used: processor time in microseconds, and the most resident bytes that one had.

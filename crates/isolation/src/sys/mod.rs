@@ -6,6 +6,7 @@ pub(crate) mod descriptors;
 pub(crate) mod landlock;
 pub(crate) mod loop_device;
 pub(crate) mod mount;
+pub(crate) mod rights;
 pub(crate) mod signals;
 pub(crate) mod sockets;
 

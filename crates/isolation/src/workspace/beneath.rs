@@ -90,7 +90,7 @@ fn have_same_bytes(mut left: File, mut right: File) -> std::io::Result<bool> {
 }
 
 /// The names in a folder with their types, in order.
-pub(super) fn list(folder: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
+pub(crate) fn list(folder: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut names = Vec::new();
     for entry in rustix::fs::Dir::read_from(folder)? {
         let entry = entry?;

@@ -8,6 +8,7 @@ mod patch;
 mod scan;
 mod snapshot;
 
+pub(crate) use beneath::list;
 pub use export::{ArtifactSink, Export, ExportLimits, ExportRefusal, Exported, Stored, collect};
 pub use patch::{PatchRequest, PatchSummary, write_patch};
 pub use scan::{HiddenPath, Scan, ScanError, scan};

@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_isolation::{
-    Capture, Command as Inside, Creation, EmptySandbox, Host, Identity, Image, OsText, Plan, Sandbox, SandboxSpec, Streams, compile,
+    Capture, Command as Inside, Creation, EmptySandbox, Host, Identity, Image, OsText, Plan, Sandbox, SandboxSpec, Stdin, Streams, compile,
     lease_identity,
 };
-use ringfence_policy::{Capabilities, Profile, shipped};
+use ringfence_policy::{Capabilities, Profile, UserName, shipped};
 
 use crate::alone::quantile;
 
@@ -39,6 +39,7 @@ pub(crate) fn default_plan(host: &Host, image: &Image, identity: Identity) -> Pl
         capabilities: &granted(),
         cgroups: &host.cgroups,
         identity,
+        user: &UserName::default(),
         image,
         inputs: None,
         input_folders: Vec::new(),
@@ -62,8 +63,8 @@ fn exec(sandbox: &mut Sandbox<'_>, rounds: usize) {
     let (mut inside, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         inside.push(timed(|| {
-            let command = Inside { argv: vec![OsText::from("/bin/true")], environment: Vec::new() };
-            let streams = Streams { stdin: None, stdout: Capture::keeping(), stderr: Capture::keeping() };
+            let command = Inside::new(vec![OsText::from("/bin/true")], Vec::new());
+            let streams = Streams { stdin: Stdin::Empty, stdout: Capture::keeping(), stderr: Capture::keeping() };
             let id = sandbox.start(&command, streams, false).unwrap();
             sandbox.wait(id).unwrap();
         }));

@@ -228,6 +228,7 @@ fn end_in_words(end: &RunEnd) -> String {
         RunEnd::Signaled { signal } => format!("ended by {signal}"),
         RunEnd::Limit { limit } => format!("ended by the {limit} limit"),
         RunEnd::Refused { .. } => "refused".into(),
+        RunEnd::Closed { by } => format!("closed by {}", by.word()),
         RunEnd::Failed { step, cause: Some(cause) } => format!("failed at `{step}`: {cause}"),
         RunEnd::Failed { step, cause: None } => format!("failed at `{step}`"),
     }

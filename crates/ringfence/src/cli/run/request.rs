@@ -42,6 +42,7 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
         known_secrets: known_secrets(context, &environment),
         environment,
+        without_network: false,
         destinations: parse_all("--allow", &arguments.allow, "such as --allow api.example.com:443")?,
         limits,
         exports: exports(arguments)?,

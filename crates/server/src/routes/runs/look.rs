@@ -128,6 +128,7 @@ pub(super) fn word_of(end: &RunEnd) -> &'static str {
         RunEnd::Signaled { .. } => "signaled",
         RunEnd::Limit { .. } => "limit",
         RunEnd::Refused { .. } => "refused",
+        RunEnd::Closed { .. } => "closed",
         RunEnd::Failed { .. } => "failed",
     }
 }

@@ -96,6 +96,7 @@ impl RunBody {
         let profile = profile(serving, self.profile.as_ref().map_or(USUAL_PROFILE, |name| &name.0))?;
         Ok(RunRequest {
             environment,
+            without_network: false,
             destinations: all("allow", &self.allow.0, "such as `api.example.com:443`")?,
             limits: self.limits()?,
             exports: all("exports", &self.exports.0, "such as `report.*`")?,

@@ -3,6 +3,9 @@
 //! This test has a `main` of its own: sandboxes are made by a process with one thread.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
+mod attended;
+mod files;
+
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -10,9 +13,9 @@ use std::path::Path;
 
 use ringfence_isolation::{
     Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
-    Plan, Sandbox, SandboxSpec, Streams, Transport, compile, facts, lease_identity,
+    Plan, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
 };
-use ringfence_policy::{Capabilities, Profile, shipped};
+use ringfence_policy::{Capabilities, Profile, UserName, shipped};
 
 fn main() {
     let tests: &[(&str, fn())] = &[
@@ -23,6 +26,16 @@ fn main() {
         ("a_later_command_has_the_same_fence", a_later_command_has_the_same_fence),
         ("the_probe_is_confined_as_any_command_is", the_probe_is_confined_as_any_command_is),
         ("what_connects_to_a_door_inside_is_taken_outside", what_connects_to_a_door_inside_is_taken_outside),
+        ("attended::input_signals_and_output_of_commands_side_by_side", attended::input_signals_and_output_of_commands_side_by_side),
+        ("attended::a_terminal_is_the_agents_own", attended::a_terminal_is_the_agents_own),
+        ("attended::what_a_command_leaves_running_goes_on", attended::what_a_command_leaves_running_goes_on),
+        ("attended::a_socket_reaches_a_port_inside", attended::a_socket_reaches_a_port_inside),
+        ("attended::a_listener_without_room_makes_the_command_wait", attended::a_listener_without_room_makes_the_command_wait),
+        ("attended::the_wall_can_be_moved", attended::the_wall_can_be_moved),
+        ("files::what_is_written_outside_is_the_agents_inside", files::what_is_written_outside_is_the_agents_inside),
+        ("files::nothing_of_the_host_can_be_reached", files::nothing_of_the_host_can_be_reached),
+        ("files::folders_are_made_listed_moved_and_removed", files::folders_are_made_listed_moved_and_removed),
+        ("files::a_folder_is_watched", files::a_folder_is_watched),
         ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
     ];
     println!("\nrunning {} tests", tests.len());
@@ -60,6 +73,7 @@ fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity:
         capabilities,
         cgroups,
         identity,
+        user: &UserName::default(),
         image,
         inputs: None,
         input_folders: Vec::new(),
@@ -71,11 +85,11 @@ fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity:
 }
 
 fn bash(script: &str) -> Command {
-    Command { argv: ["bash", "-c", script].map(OsText::from).to_vec(), environment: Vec::new() }
+    Command::new(["bash", "-c", script].map(OsText::from).to_vec(), Vec::new())
 }
 
 fn streams<'a>(stdin: Option<OwnedFd>) -> Streams<'a> {
-    Streams { stdin, stdout: Capture::keeping(), stderr: Capture::keeping() }
+    Streams { stdin: stdin.map_or(Stdin::Empty, Stdin::From), stdout: Capture::keeping(), stderr: Capture::keeping() }
 }
 
 fn run(sandbox: &mut Sandbox<'_>, script: &str) -> CommandOutcome {
@@ -124,7 +138,7 @@ fn a_background_process_outlives_its_command_but_not_the_sandbox() {
 
 fn a_command_that_cannot_start_leaves_the_sandbox_standing() {
     with_sandbox(|sandbox| {
-        let missing = Command { argv: vec!["no-such-program".into()], environment: Vec::new() };
+        let missing = Command::new(vec!["no-such-program".into()], Vec::new());
         let id = sandbox.start(&missing, streams(None), false).unwrap();
         assert_eq!(sandbox.wait(id).unwrap().end, End::Failed { step: "exec".into(), errno: 2 });
         assert_eq!(run(sandbox, "true").end, DONE);
@@ -145,7 +159,7 @@ fn a_later_command_has_the_same_fence() {
 fn the_probe_is_confined_as_any_command_is() {
     with_sandbox(|sandbox| {
         let argv = [PROBE_NAME, "text=/proc/self/status", "read=/etc/shadow", "links=/proc/self/fd"].map(OsText::from).to_vec();
-        let id = sandbox.start_probe(&Command { argv, environment: Vec::new() }, streams(None), false).unwrap();
+        let id = sandbox.start_probe(&Command::new(argv, Vec::new()), streams(None), false).unwrap();
         let outcome = sandbox.wait(id).unwrap();
         let said = facts(&outcome.stdout.kept).unwrap();
         let status = String::from_utf8_lossy(&said[0].found).into_owned();

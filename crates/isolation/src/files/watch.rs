@@ -1,0 +1,163 @@
+//! Watching a folder for changes, by inotify(7).
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::error::AtPath;
+use super::read::open_folder;
+use super::{FileError, Files, Last, is_kept};
+use crate::text::OsText;
+
+/// Folders that one watch covers at most.
+const MOST_FOLDERS: usize = 8192;
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileChange {
+    /// It is there.
+    Create,
+    /// It was written to.
+    Write,
+    /// It is gone.
+    Remove,
+    /// It has gone elsewhere.
+    Rename,
+    /// Its mode, owner or times are others.
+    Chmod,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileEvent {
+    /// Where, relative to the folder that is watched.
+    pub name: OsText,
+    /// What.
+    pub change: FileChange,
+}
+
+/// A folder that is watched, with all that is below it if that was asked for.
+#[derive(Debug)]
+pub struct Watch {
+    inotify: OwnedFd,
+    /// The folders by the kernel's number of each: relative path, and the descriptor from which it is opened.
+    folders: BTreeMap<i32, (OsText, OwnedFd)>,
+    is_recursive: bool,
+    path: OsText,
+}
+
+impl AsFd for Watch {
+    /// Becomes readable when something has changed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inotify.as_fd()
+    }
+}
+
+impl Files {
+    /// Watches a folder.
+    pub fn watch(&self, path: &OsText, is_recursive: bool) -> Result<Watch, FileError> {
+        let _rights = self.rights()?;
+        let path = self.absolute(path)?;
+        let folder = open_folder(&self.handle(&path, Last::Followed).at(&path)?, &path)?;
+        let inotify = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).at(&path)?;
+        let mut watch = Watch { inotify, folders: BTreeMap::new(), is_recursive, path };
+        watch.add(OsText::from(""), folder)?;
+        Ok(watch)
+    }
+
+    /// What has changed since the last call, in order. What is made below a recursive watch is watched from here on.
+    pub fn changes(&self, watch: &mut Watch) -> Result<Vec<FileEvent>, FileError> {
+        let _rights = self.rights()?;
+        let mut events = Vec::new();
+        for seen in watch.read()? {
+            let Some((at, folder)) = watch.folders.get(&seen.folder) else { continue };
+            let name = below(at, &seen.name);
+            let made = (watch.is_recursive && seen.is_new_folder).then(|| openat(folder, seen.name.as_slice(), FOLDER, Mode::empty()));
+            if let Some(Ok(made)) = made {
+                watch.add(name.clone(), made)?;
+            }
+            events.push(FileEvent { name, change: seen.change });
+        }
+        Ok(events)
+    }
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// One word of the kernel's.
+struct Seen {
+    folder: i32,
+    name: Vec<u8>,
+    change: FileChange,
+    is_new_folder: bool,
+}
+
+impl Watch {
+    /// Adds a folder and, in a recursive watch, those in it.
+    fn add(&mut self, relative: OsText, folder: OwnedFd) -> Result<(), FileError> {
+        let mut waiting = vec![(relative, folder)];
+        while let Some((at, folder)) = waiting.pop() {
+            if self.folders.len() >= MOST_FOLDERS {
+                return Err(FileError::TooMany { path: self.path.escaped(), most: MOST_FOLDERS });
+            }
+            if self.is_recursive {
+                for (name, kind) in crate::workspace::list(&folder).at(&self.path)? {
+                    if kind == FileType::Directory
+                        && let Ok(inside) = openat(&folder, name.as_slice(), FOLDER, Mode::empty())
+                        && is_kept(&inside)
+                    {
+                        waiting.push((below(&at, &name), inside));
+                    }
+                }
+            }
+            let flags = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
+            let number = add_watch(&self.inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), flags).at(&self.path)?;
+            self.folders.insert(number, (at, folder));
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Vec<Seen>, FileError> {
+        let mut buffer = [MaybeUninit::uninit(); 16 << 10];
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        let mut seen = Vec::new();
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
+                    let flags = event.events();
+                    if let (Some(change), false) = (change_of(flags), name.is_empty()) {
+                        let is_new_folder = flags.contains(ReadFlags::ISDIR) && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+                        seen.push(Seen { folder: event.wd(), name, change, is_new_folder });
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(seen),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno).at(&self.path),
+            }
+        }
+    }
+}
+
+/// A file that moves here is new here.
+fn change_of(flags: ReadFlags) -> Option<FileChange> {
+    let changes = [
+        (ReadFlags::CREATE | ReadFlags::MOVED_TO, FileChange::Create),
+        (ReadFlags::MODIFY, FileChange::Write),
+        (ReadFlags::DELETE, FileChange::Remove),
+        (ReadFlags::MOVED_FROM, FileChange::Rename),
+        (ReadFlags::ATTRIB, FileChange::Chmod),
+    ];
+    changes.into_iter().find(|(bits, _)| flags.intersects(*bits)).map(|(_, change)| change)
+}
+
+fn below(folder: &OsText, name: &[u8]) -> OsText {
+    match folder.as_bytes() {
+        b"" => OsText::from(name),
+        folder => OsText::from([folder, name].join(&b'/').as_slice()),
+    }
+}

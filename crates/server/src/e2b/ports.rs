@@ -1,0 +1,92 @@
+//! Ports inside a sandbox, reached through the server: one connection inside for each request.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONNECTION, HOST, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::error::E2bError;
+use super::sandboxes::Sandbox;
+
+/// How long connecting and the head of an answer may take.
+const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
+const HEAD: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Fields that belong to one connection, and not to a request.
+const OF_A_CONNECTION: &[&str] =
+    &["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+/// Fields by which our own clients are known, which are nobody's business inside.
+const OURS: &[&str] = &["x-api-key", "x-access-token", "e2b-traffic-access-token", "e2b-sandbox-id", "e2b-sandbox-port"];
+
+/// Passes a request on to a port inside, and its answer back.
+pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) -> Result<Response, E2bError> {
+    let stream = connect(sandbox, port).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|_| broken(sandbox, port))?;
+    // It ends with either side.
+    tokio::spawn(async move { connection.with_upgrades().await.unwrap_or_default() });
+    let switched = upgrade_of(request.headers());
+    let outside = switched.is_some().then(|| hyper::upgrade::on(&mut request));
+    prepare(&mut request, port, switched.as_ref());
+    let answered = tokio::time::timeout(HEAD, sender.send_request(request)).await;
+    let mut answered = answered.map_err(|_| broken(sandbox, port))?.map_err(|_| broken(sandbox, port))?;
+    if let (StatusCode::SWITCHING_PROTOCOLS, Some(outside)) = (answered.status(), outside) {
+        let inside = hyper::upgrade::on(&mut answered);
+        tokio::spawn(async move {
+            if let (Ok(outside), Ok(inside)) = (outside.await, inside.await) {
+                let copied = tokio::io::copy_bidirectional(&mut TokioIo::new(outside), &mut TokioIo::new(inside)).await;
+                copied.map(drop).unwrap_or_default(); // it ends with either side
+            }
+        });
+        return Ok(answered.map(|_| Body::empty()).into_response());
+    }
+    OF_A_CONNECTION.iter().for_each(|name| drop(answered.headers_mut().remove(*name)));
+    Ok(answered.map(Body::new).into_response())
+}
+
+fn broken(sandbox: &Sandbox, port: u16) -> E2bError {
+    E2bError::new(StatusCode::BAD_GATEWAY, "what listens at the port does not speak HTTP, or broke off")
+        .with("sandboxId", sandbox.id())
+        .with("port", port)
+        .never_again()
+}
+
+/// A connection made from inside: the socket is one of the sandbox's own network.
+async fn connect(sandbox: &Sandbox, port: u16) -> Result<TcpStream, E2bError> {
+    let socket = sandbox.session.socket(port).await?;
+    let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
+    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let connected = tokio::time::timeout(CONNECT, socket.connect(target)).await;
+    connected.ok().and_then(Result::ok).ok_or_else(|| E2bError::closed_port(sandbox.id(), port))
+}
+
+/// The protocol to which a client wants to switch.
+fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
+    let asks = headers.get(CONNECTION).and_then(|value| value.to_str().ok()).is_some_and(|value| {
+        value.split(',').any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
+    });
+    headers.get(UPGRADE).filter(|_| asks).cloned()
+}
+
+/// A request as what listens inside sees it.
+fn prepare(request: &mut Request, port: u16, switched: Option<&HeaderValue>) {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    let headers = request.headers_mut();
+    OF_A_CONNECTION.iter().chain(OURS).for_each(|name| drop(headers.remove(*name)));
+    if let Some(protocol) = switched {
+        headers.insert(UPGRADE, protocol.clone());
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+    if let Some(host) = headers.get(HOST).cloned() {
+        headers.insert(HeaderName::from_static("x-forwarded-host"), host);
+    }
+    if let Ok(host) = HeaderValue::from_str(&format!("localhost:{port}")) {
+        headers.insert(HOST, host);
+    }
+}
