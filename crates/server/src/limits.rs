@@ -15,6 +15,8 @@ pub struct Limits {
     pub sessions: usize,
     /// Runs, audits and promotions under way at once.
     pub work: usize,
+    /// Those of one tenant.
+    pub work_of_one_tenant: usize,
     /// Streams of events at once.
     pub streams: usize,
     /// Bytes of a head.
@@ -51,6 +53,7 @@ impl Default for Limits {
             requests: 256,
             sessions: 256,
             work: 32,
+            work_of_one_tenant: 24,
             streams: 64,
             head_bytes: 16 << 10,
             head_fields: 64,

@@ -89,8 +89,11 @@ impl Server {
     pub fn run(self, stop: OwnedFd) -> Result<(), ServeError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("server").enable_all().build();
         let runtime = runtime.map_err(|source| ServeError::System { act: "start threads", source })?;
+        // A database has a runtime of its own, which cannot end inside this one.
+        let serving = self.serving.clone();
         let served = runtime.block_on(self.serve(stop));
         runtime.shutdown_timeout(LAST_REPLIES);
+        drop(serving);
         served
     }
 

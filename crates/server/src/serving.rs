@@ -60,7 +60,7 @@ impl Serving {
             hosts: Hosts::of(&options.host_names),
             throttle: Throttle::of(&limits),
             metrics: Metrics::default(),
-            work: Work::new(limits.work),
+            work: Work::new(limits.work, limits.work_of_one_tenant),
             requests: Arc::new(Semaphore::new(limits.requests)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             audits: Arc::new(Semaphore::new(1)),

@@ -39,7 +39,7 @@ pub(super) fn follow(serving: &Arc<Serving>, run: RunId, path: PathBuf, after: O
     let place = serving.streams.clone().try_acquire_owned().map_err(|_| {
         Problem::new(Code::Overloaded, "too many streams are open", "list the events instead, or ask again in a while").retry_after(5)
     })?;
-    let (parts, body) = Parts::new();
+    let (parts, body) = Parts::channel();
     let serving = serving.clone();
     tokio::spawn(async move {
         let _place = place;

@@ -26,7 +26,7 @@ const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASS", "CREDENTIAL", "APIKEY
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBody {
     /// Program and arguments.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("prefixItems" = [{"type": "string", "minLength": 1, "maxLength": 131_071, "pattern": "^[^\\u0000]+$"}]))]
     pub(super) command: Few<Text<0, 131_071>, 1024>,
     /// Class of work: the name of a profile; `data-analysis` if not named.
     #[schemars(regex(pattern = "^[a-z0-9][a-z0-9-]{0,63}$"))]
