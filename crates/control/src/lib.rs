@@ -15,6 +15,7 @@ mod leaving;
 mod moment;
 mod packages;
 mod perform;
+mod pool;
 mod profiles;
 mod promotion;
 mod pull;

@@ -21,10 +21,15 @@ struct Place {
 }
 
 fn place(most: usize) -> Place {
+    pooled(most, 0)
+}
+
+/// A place with sandboxes made ahead.
+fn pooled(most: usize, ahead: usize) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::open(&folder.path().join("home")).unwrap();
     let settings = Settings::load(&home.settings(), true).unwrap();
-    let runner = Runner::open(home.clone(), settings).unwrap();
+    let runner = Runner::open(home.clone(), settings).unwrap().with_pool(ahead).unwrap();
     Place { _folder: folder, home, sessions: Arc::new(Sessions::of(Arc::new(runner), most)) }
 }
 
@@ -156,4 +161,46 @@ async fn a_slow_listener_loses_nothing() {
     let text = String::from_utf8(text).unwrap();
     assert_eq!((text.lines().count(), text.lines().last()), (300_000, Some("line 300000")));
     session.close(ClosedBy::Request).await.unwrap();
+}
+
+/// Names in the folder of marks.
+fn marks(home: &Home) -> Vec<String> {
+    std::fs::read_dir(home.live()).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(is_so(), "{what}");
+}
+
+/// What was made ahead is a sandbox like any other: fresh, with its own time and its own record; and nothing of it is left at the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sandboxes_made_ahead_are_had_by_one_session_each() {
+    let place = pooled(8, 2);
+    let first = place.sessions.create(request(&place.home, "base")).await.unwrap();
+    until("two are made ahead", || marks(&place.home).len() == 3).await;
+    let ahead: Vec<String> = marks(&place.home).into_iter().filter(|name| *name != first.run.as_str()).collect();
+    assert_eq!(run(&first, "echo mine > /tmp/x; echo mine > x; sleep 83 & echo").await.2, DONE);
+    let second = place.sessions.create(request(&place.home, "base")).await.unwrap();
+    let trace = std::fs::read_to_string(place.home.live().join(second.run.as_str())).unwrap();
+    assert!(ahead.iter().any(|name| trace.contains(name.as_str())), "it has one of those that were made ahead: {trace}");
+    assert_eq!(run(&second, "ls -A /tmp . ; pgrep sleep; pwd; id -un").await.0, ".:\n\n/tmp:\n/home/user\nuser\n");
+    let mut other = request(&place.home, "base");
+    other.run.limits.parse_and_set("memory=300MiB").unwrap();
+    let third = place.sessions.create(other).await.unwrap();
+    let trace = std::fs::read_to_string(place.home.live().join(third.run.as_str())).unwrap();
+    assert!(!trace.contains("\"name\""), "another plan has another sandbox: {trace}");
+    let (_, listening) = second.start(CommandRequest { wall: Some(Duration::from_millis(200)), ..bash("sleep 83") }).await.unwrap();
+    assert_eq!(all(listening).await.2, Some(RunEnd::Signaled { signal: "SIGKILL".into() }));
+    let report = second.close(ClosedBy::Request).await.unwrap();
+    assert!(report.usage.wall_ms < 60_000 && report.warning.is_none(), "{report:?}");
+    place.sessions.close_all(ClosedBy::Shutdown).await;
+    let Place { _folder, home, sessions } = place;
+    drop(sessions);
+    until("nothing is left", || marks(&home).is_empty()).await;
 }

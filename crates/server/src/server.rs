@@ -66,6 +66,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let first_keys = first_keys(&mut clients)?;
+        let runner = runner.with_pool(options.parked).map_err(|source| ServeError::System { act: "make sandboxes ahead", source })?;
         let serving = Serving::new(runner, clients, options).map_err(|source| ServeError::System { act: "name this start", source })?;
         Ok(Self { serving, listener, tls, drain: options.drain, first_keys, _lock: lock })
     }

@@ -120,13 +120,16 @@ impl Sessions {
         }
     }
 
-    /// Ends every session; each is sealed when this returns.
+    /// Ends every session; each is sealed when this returns, and what was made ahead is gone.
     pub async fn close_all(&self, by: ClosedBy) {
         let standing: Vec<Arc<Session>> = self.live().standing.values().cloned().collect();
         standing.iter().for_each(|session| session.begin_close(by));
         for session in standing {
             session.sealed().await;
         }
+        let runner = self.runner.clone();
+        // Waits for the kernel, on a thread that may.
+        tokio::task::spawn_blocking(move || runner.close_pool()).await.unwrap_or_default();
     }
 }
 
