@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stdin, Streams,
-    Traces, compile, lease_identity,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError,
+    Stdin, Streams, Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Journal, StoreError};
@@ -236,6 +236,7 @@ impl Performance<'_> {
             environment,
             secrets,
             allowed: self.grant.capabilities.clone(),
+            user: self.request.profile.profile.user.clone(),
         };
         let end = keeper.keep(kept).map_err(failed_at("keep the session"))?;
         self.report.exit_status = ending::status_of(&end);

@@ -11,6 +11,8 @@ pub struct Limits {
     pub connections_of_one_peer: usize,
     /// Requests that are being answered at once.
     pub requests: usize,
+    /// Sessions at once.
+    pub sessions: usize,
     /// Runs, audits and promotions under way at once.
     pub work: usize,
     /// Those of one tenant.
@@ -49,6 +51,7 @@ impl Default for Limits {
             connections: 512,
             connections_of_one_peer: 128,
             requests: 256,
+            sessions: 256,
             work: 32,
             work_of_one_tenant: 24,
             streams: 64,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_control::Runner;
+use ringfence_evidence::ClosedBy;
 use ringfence_policy::{AgentId, TenantName};
 use ringfence_store::{Clients, Home, KeyKind, NewKey};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -109,6 +110,7 @@ impl Server {
         drop(stop.await);
         serving.work.close();
         tell.send_replace(true);
+        serving.sessions.close_all(ClosedBy::Shutdown).await;
         drain(&serving, self.drain).await;
         sweeping.abort();
         // Whoever reads no reply is left.
