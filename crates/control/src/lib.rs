@@ -61,8 +61,8 @@ pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Sec
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Recorded, Runner, Surroundings, missing_in_this_version};
 pub use sessions::{
-    About, CommandEnd, CommandEvent, CommandRequest, ListenFrom, Session, SessionCommand, SessionError, SessionRequest, Sessions,
-    Subscription, Which,
+    About, CodeContext, CommandEnd, CommandEvent, CommandRequest, ListenFrom, Session, SessionCommand, SessionError, SessionRequest,
+    Sessions, Subscription, Which,
 };
 pub use settings::Settings;
 

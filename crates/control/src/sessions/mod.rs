@@ -4,6 +4,7 @@
 //! and go, from anywhere, and none of them ends it.
 
 mod command;
+mod contexts;
 mod error;
 mod feed;
 mod keeper;
@@ -20,6 +21,7 @@ use ringfence_policy::Refusal;
 use tokio::sync::oneshot;
 
 pub use command::{CommandEnd, CommandRequest, SessionCommand};
+pub use contexts::CodeContext;
 pub use error::SessionError;
 pub use feed::{CommandEvent, From as ListenFrom, Subscription};
 pub use session::{About, Session, Which};

@@ -13,6 +13,7 @@ use ringfence_store::{JournalWriter, RunId};
 use tokio::sync::{oneshot, watch};
 
 use super::command::{CommandRequest, SessionCommand};
+use super::contexts::Contexts;
 use super::error::SessionError;
 use super::feed::Subscription;
 use super::keeper::Order;
@@ -83,6 +84,7 @@ pub struct Session {
     wake: Wake,
     journal: JournalWriter,
     files: Mutex<Option<Arc<Files>>>,
+    pub(crate) contexts: Contexts,
     state: Mutex<State>,
     over: watch::Sender<bool>,
     report: watch::Sender<Sealed>,
@@ -118,6 +120,7 @@ impl Session {
             wake,
             journal,
             files: Mutex::new(Some(Arc::new(files))),
+            contexts: Contexts::default(),
             state: Mutex::new(state),
             over: watch::Sender::new(false),
             report: watch::Sender::new(None),

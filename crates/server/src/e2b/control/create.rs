@@ -151,6 +151,7 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secu
         is_public: !ask.is_private,
         is_without_network: ask.is_none,
         watchers: envd::Watchers::default(),
+        usual_contexts: tokio::sync::Mutex::default(),
     });
     serving.sandboxes.add(sandbox.clone());
     Ok(sandbox)

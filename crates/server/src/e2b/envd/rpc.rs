@@ -133,6 +133,7 @@ impl From<SessionError> for Fault {
             SessionError::Commands { .. } | SessionError::InputFull | SessionError::Busy { .. } => {
                 Self::new(Status::ResourceExhausted, error.to_string())
             }
+            SessionError::Cell(error) => Self::invalid(error.to_string()),
             SessionError::Gone => Self::new(Status::Unavailable, "the sandbox has ended"),
             SessionError::NotBegun { .. } | SessionError::Run(_) | SessionError::Failed { .. } => {
                 Self::new(Status::Internal, "something failed on the server's side; its log says what")
