@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stdin, Streams,
-    Traces, compile, lease_identity,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError,
+    Stdin, Streams, Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Journal, StoreError};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_control::{
-    About, CommandEvent, CommandRequest, ListenFrom, RunRequest, Runner, Session, SessionError, SessionRequest, Sessions, Settings, Subscription,
-    Which, find_profile,
+    About, CommandEvent, CommandRequest, ListenFrom, RunRequest, Runner, Session, SessionError, SessionRequest, Sessions, Settings,
+    Subscription, Which, find_profile,
 };
 use ringfence_evidence::{ClosedBy, Event, RunEnd, read_chain};
 use ringfence_isolation::OsText;
@@ -73,7 +73,10 @@ fn events(home: &Home, run: &str) -> Vec<Event> {
 async fn a_session_is_a_run_with_many_commands() {
     let place = place(4);
     let session = place.sessions.create(request(&place.home, "base")).await.unwrap();
-    assert_eq!(run(&session, "pwd; id -un; echo $HOME; echo x > kept; echo oh >&2").await, ("/home/user\nuser\n/home/user\n".into(), "oh\n".into(), DONE));
+    assert_eq!(
+        run(&session, "pwd; id -un; echo $HOME; echo x > kept; echo oh >&2").await,
+        ("/home/user\nuser\n/home/user\n".into(), "oh\n".into(), DONE)
+    );
     assert_eq!(run(&session, "cat kept; exit 3").await, ("x\n".into(), String::new(), Some(RunEnd::Exited { code: 3 })));
     let mut missing = bash("true");
     missing.folder = Some("/nowhere".into());
@@ -131,7 +134,13 @@ async fn what_cannot_be_had_is_refused() {
     let refused = place.sessions.create(request(&place.home, "no-code")).await.unwrap_err();
     assert!(matches!(&refused, SessionError::Refused(refusal) if refusal.rule.contains("no execution surface")), "{refused}");
     let narrow = place.home.root().join("narrow.toml");
-    std::fs::write(&narrow, include_str!("../../../profiles/data-analysis.toml").replace("\"data-analysis\"", "\"narrow\"").replace("allow = [\"*\"]", "allow = [\"MODE\"]")).unwrap();
+    std::fs::write(
+        &narrow,
+        include_str!("../../../profiles/data-analysis.toml")
+            .replace("\"data-analysis\"", "\"narrow\"")
+            .replace("allow = [\"*\"]", "allow = [\"MODE\"]"),
+    )
+    .unwrap();
     let session = place.sessions.create(request(&place.home, narrow.to_str().unwrap())).await.unwrap();
     let busy = place.sessions.create(request(&place.home, "base")).await.unwrap_err();
     assert!(matches!(busy, SessionError::Busy { most: 1 }), "{busy}");

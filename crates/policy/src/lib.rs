@@ -72,5 +72,5 @@ pub use resolve::{Decision, Grant, Layer, Refusal, resolve};
 pub use settings::{OperatorSettings, parse_settings};
 pub use shipped::{Shipped, shipped};
 pub use target::{Consent, Place, Target};
-pub use user_name::UserName;
 pub use tiers::LeastTiers;
+pub use user_name::UserName;

@@ -175,7 +175,9 @@ impl Journal {
     fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         let lines = self.writer.lines();
         let seal = Seal { run: self.run.to_string(), events: lines.chain.length(), end: end.clone(), version: version.to_owned() };
-        let signed = RunStatement::over(Digest::from_bytes(lines.digest.clone().finalize().into()), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let signed = RunStatement::over(Digest::from_bytes(lines.digest.clone().finalize().into()), &lines.artifacts, seal)
+            .sign(key)
+            .map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
         let placed = place_whole(&path, &signed, 0o600)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);

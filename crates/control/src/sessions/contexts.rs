@@ -79,7 +79,12 @@ impl Session {
     }
 
     /// Starts a code context, in the workspace if no folder is named.
-    pub async fn add_context(self: &Arc<Self>, id: String, language: Language, cwd: Option<String>) -> Result<Arc<CodeContext>, SessionError> {
+    pub async fn add_context(
+        self: &Arc<Self>,
+        id: String,
+        language: Language,
+        cwd: Option<String>,
+    ) -> Result<Arc<CodeContext>, SessionError> {
         if self.contexts.known().len() >= MOST {
             return Err(SessionError::Commands { most: MOST, what: "code contexts" });
         }
@@ -214,12 +219,8 @@ impl Tending {
         };
         self.count += 1;
         let code = cell.request.code.as_bytes();
-        let event = Event::CellStarting {
-            command: self.command.number,
-            cell: self.count,
-            sha256: Digest::of(code),
-            bytes: code.len() as u64,
-        };
+        let event =
+            Event::CellStarting { command: self.command.number, cell: self.count, sha256: Digest::of(code), bytes: code.len() as u64 };
         let noted = self.session.note(event);
         let fed = match noted {
             Ok(()) => self.session.feed(&self.command, bytes).await,

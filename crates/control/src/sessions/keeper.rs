@@ -150,7 +150,8 @@ impl Keeping<'_, '_> {
         match occurrence {
             Occurrence::Ended { id, outcome } => self.ended(id, &outcome),
             Occurrence::Socket { socket } => {
-                let none = || SessionError::Failed { act: "make a socket inside", source: io::Error::other("the sandbox can have no more") };
+                let none =
+                    || SessionError::Failed { act: "make a socket inside", source: io::Error::other("the sandbox can have no more") };
                 if !self.asked.is_empty() {
                     // Whoever asked may have gone.
                     self.asked.remove(0).send(socket.ok_or_else(none)).map(drop).unwrap_or_default();
@@ -248,7 +249,10 @@ impl Keeping<'_, '_> {
             stdout: Capture::handing_over(Stream::stdout(&begun)),
             stderr: Capture::handing_over(Stream::stderr(&begun)),
         };
-        let id = self.sandbox.begin(&command, streams).map_err(|errno| SessionError::Failed { act: "start the command", source: errno.into() })?;
+        let id = self
+            .sandbox
+            .begin(&command, streams)
+            .map_err(|errno| SessionError::Failed { act: "start the command", source: errno.into() })?;
         self.running.insert(id, begun.clone());
         self.session.remember(begun.clone());
         Ok((begun, listening))

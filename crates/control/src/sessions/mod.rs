@@ -134,13 +134,7 @@ impl Sessions {
 }
 
 /// The whole life of a session, on its own thread.
-fn live_through(
-    runner: &Runner,
-    request: &RunRequest,
-    seat: Seat,
-    live: &Mutex<Live>,
-    over: oneshot::Sender<Result<RunReport, RunError>>,
-) {
+fn live_through(runner: &Runner, request: &RunRequest, seat: Seat, live: &Mutex<Live>, over: oneshot::Sender<Result<RunReport, RunError>>) {
     let keeper = SessionKeeper { seat: Mutex::new(Some(seat)), session: Mutex::new(None) };
     let attachments = Attachments { output: OutputTo::Report, progress: &mut Silent, cancel: None };
     let ended = runner.run_inside(request, attachments, &Inside::Session(&keeper));

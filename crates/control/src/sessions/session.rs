@@ -107,13 +107,8 @@ impl Session {
         let Beginning { run, about, journal, files, wake, orders, allowed, user, environment } = beginning;
         let now = SystemTime::now();
         let wall = allowed.limits.get(ringfence_policy::LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
-        let state = State {
-            commands: BTreeMap::new(),
-            next: 0,
-            killed: BTreeSet::new(),
-            ends_at: later(now, wall),
-            usage: Usage::default(),
-        };
+        let state =
+            State { commands: BTreeMap::new(), next: 0, killed: BTreeSet::new(), ends_at: later(now, wall), usage: Usage::default() };
         Arc::new(Self {
             run,
             about,

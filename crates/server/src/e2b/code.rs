@@ -43,7 +43,9 @@ async fn routed(serving: Arc<Serving>, sandbox: Arc<Sandbox>, request: Request) 
     match (method, parts.as_slice()) {
         (Method::GET, ["health"]) => Ok((StatusCode::OK, "OK").into_response()),
         (Method::POST, ["execute"]) => execute(&serving, sandbox, request).await,
-        (Method::GET, ["contexts"]) => Ok(axum::Json(sandbox.session.contexts().iter().map(|c| told(c)).collect::<Vec<_>>()).into_response()),
+        (Method::GET, ["contexts"]) => {
+            Ok(axum::Json(sandbox.session.contexts().iter().map(|c| told(c)).collect::<Vec<_>>()).into_response())
+        }
         (Method::POST, ["contexts"]) => add(&serving, &sandbox, request).await,
         (Method::POST, ["contexts", id, "restart"]) => {
             sandbox.session.restart_context(&*found(&sandbox, id)?).await?;

@@ -89,7 +89,9 @@ impl From<SessionError> for E2bError {
         };
         match error {
             SessionError::File(error) => error.into(),
-            SessionError::Run(_) | SessionError::Failed { .. } => Self::new(status, "something failed on the server's side; its log says what"),
+            SessionError::Run(_) | SessionError::Failed { .. } => {
+                Self::new(status, "something failed on the server's side; its log says what")
+            }
             error => Self::new(status, error.to_string()),
         }
     }

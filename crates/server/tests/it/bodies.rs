@@ -51,14 +51,14 @@ fn json_that_is_deep_or_has_many_names_takes_no_room() {
     let rig = Rig::new();
     let send = |body: &str| rig.ask_as(&rig.key, "POST", "/v1/runs", "", Some(body));
     let before = peak_kib();
-    let deep = format!("{{\"command\":{}{}}}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+    let deep = format!("{{\"command\":{}{}}}", "[".repeat(200_000), "]".repeat(200_000));
     let reply = send(&deep);
     assert!([400, 422].contains(&reply.status), "{reply:?}");
-    let unknown: String = (0..500_000).map(|number| format!("\"k{number}\":0,")).collect();
+    let unknown: String = (0..200_000).map(|number| format!("\"k{number}\":0,")).collect();
     assert_eq!(send(&format!("{{{unknown}\"command\":[\"true\"]}}")).code(), "invalid_request");
-    let variables: String = (0..500_000).map(|number| format!("\"K{number}\":\"\",")).collect();
+    let variables: String = (0..200_000).map(|number| format!("\"K{number}\":\"\",")).collect();
     assert_eq!(send(&format!("{{\"env\":{{{variables}\"K\":\"\"}},\"command\":[\"true\"]}}")).code(), "invalid_request");
-    let words = "\"\",".repeat(1_000_000);
+    let words = "\"\",".repeat(300_000);
     assert_eq!(send(&format!("{{\"command\":[{words}\"\"]}}")).code(), "invalid_request");
     assert!(peak_kib() - before < 128 << 10, "{} KiB", peak_kib() - before);
     for (body, code) in [

@@ -130,7 +130,9 @@ impl From<SessionError> for Fault {
             SessionError::File(error) => error.into(),
             SessionError::NoCommand { .. } => Self::new(Status::NotFound, error.to_string()),
             SessionError::Refused(refusal) => Self::new(Status::PermissionDenied, format!("{}; {}", refusal.rule, refusal.hint)),
-            SessionError::Commands { .. } | SessionError::InputFull | SessionError::Busy { .. } => Self::new(Status::ResourceExhausted, error.to_string()),
+            SessionError::Commands { .. } | SessionError::InputFull | SessionError::Busy { .. } => {
+                Self::new(Status::ResourceExhausted, error.to_string())
+            }
             SessionError::Cell(error) => Self::invalid(error.to_string()),
             SessionError::Gone => Self::new(Status::Unavailable, "the sandbox has ended"),
             SessionError::NotBegun { .. } | SessionError::Run(_) | SessionError::Failed { .. } => {

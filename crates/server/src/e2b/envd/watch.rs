@@ -100,9 +100,7 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
                 () = outgoing.gone() => return,
                 () = sandbox.session.over() => return outgoing.break_off().await,
             };
-            let Ok(readable) = heard else {
-                if outgoing.send(&json!({ "keepalive": {} })).await { continue } else { return }
-            };
+            let Ok(readable) = heard else { if outgoing.send(&json!({ "keepalive": {} })).await { continue } else { return } };
             if let Ok(mut guard) = readable {
                 guard.clear_ready();
             }
@@ -126,7 +124,10 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
 }
 
 /// Tells when a watch has something to say.
-#[expect(deprecated, reason = "the descriptor is our own and stays open for as long as it is registered, which is all that the new call asks for")]
+#[expect(
+    deprecated,
+    reason = "the descriptor is our own and stays open for as long as it is registered, which is all that the new call asks for"
+)]
 fn ready(watch: &Watch) -> std::io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(watch.as_fd().try_clone_to_owned()?, Interest::READABLE)
 }
