@@ -3,7 +3,9 @@
 mod body;
 mod create;
 mod end;
+mod logs;
 mod look;
+mod metrics;
 mod network;
 mod time;
 
@@ -18,7 +20,7 @@ use crate::serving::Serving;
 
 pub(super) use body::Body;
 pub(super) use create::variables;
-pub(super) use look::measure;
+pub(super) use metrics::measure;
 
 pub(super) fn routes() -> Router<Arc<Serving>> {
     let router = Router::new()
@@ -30,9 +32,9 @@ pub(super) fn routes() -> Router<Arc<Serving>> {
         .route("/sandboxes/{id}/connect", post(time::connect))
         .route("/v2/sandboxes/{id}/connect", post(time::connect))
         .route("/sandboxes/{id}/resume", post(time::connect))
-        .route("/sandboxes/{id}/metrics", get(look::metrics))
-        .route("/sandboxes/{id}/logs", get(look::logs))
-        .route("/v2/sandboxes/{id}/logs", get(look::logs))
+        .route("/sandboxes/{id}/metrics", get(metrics::metrics))
+        .route("/sandboxes/{id}/logs", get(logs::lines))
+        .route("/v2/sandboxes/{id}/logs", get(logs::parts))
         .route("/sandboxes/{id}/network", put(network::change));
     let unsupported = [
         ("/templates", "template builds"),
