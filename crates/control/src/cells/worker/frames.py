@@ -1,6 +1,6 @@
 # The worker of a Python code context, first part: how requests come in, and how frames go out (cells/frame.rs says what a frame is).
 # Descriptors 0, 1 and 2 belong to the cell; the worker keeps copies of its own, which programs started by the cell do not inherit.
-import ast, asyncio, base64, builtins, fcntl, inspect, io, json, linecache, os, signal, sys, threading, traceback, types
+import ast, asyncio, base64, builtins, fcntl, inspect, io, json, linecache, os, re, signal, subprocess, sys, textwrap, threading, traceback, types
 
 PIECE = 4000
 LARGEST_RESULT = 12 << 20

@@ -62,6 +62,7 @@ def serve():
         before = set_variables(variables)
         run_cell(shell, cwd, code)
         if os.getpid() != channel.pid:
+            channel.flush_stdout()
             os._exit(0)
         channel.is_interrupted = False
         channel.cell_stderr.flush()
