@@ -117,7 +117,12 @@ impl From<FileError> for E2bError {
 
 impl From<Problem> for E2bError {
     fn from(problem: Problem) -> Self {
-        let mut error = Self::new(problem.code().status(), problem.in_words());
+        // What is not of the form that is wanted is a 400 to these clients.
+        let status = match problem.code().status() {
+            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+            other => other,
+        };
+        let mut error = Self::new(status, problem.in_words());
         if let Some(seconds) = problem.retry_seconds() {
             error.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
         }
