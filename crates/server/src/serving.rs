@@ -8,7 +8,7 @@ use ringfence_policy::TenantName;
 use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
 use tokio::sync::Semaphore;
 
-use crate::e2b::Sandboxes;
+use crate::e2b::{Creations, Sandboxes};
 use crate::gate::{Hosts, Throttle};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -24,6 +24,7 @@ pub(crate) struct Serving {
     pub(crate) sessions: Sessions,
     /// Those of E2B's clients.
     pub(crate) sandboxes: Sandboxes,
+    pub(crate) creations: Creations,
     pub(crate) clients: Mutex<Clients>,
     pub(crate) limits: Limits,
     pub(crate) hosts: Hosts,
@@ -55,6 +56,7 @@ impl Serving {
         Ok(Arc::new(Self {
             sessions: Sessions::of(runner.clone(), limits.sessions),
             sandboxes: Sandboxes::default(),
+            creations: Creations::default(),
             runner,
             clients: Mutex::new(clients),
             hosts: Hosts::of(&options.host_names),

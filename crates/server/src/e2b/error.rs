@@ -1,7 +1,8 @@
 //! What a client of E2B is told when it does not get what it asked for: a status, and the same number with a message.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderName, HeaderValue, StatusCode};
 use ringfence_control::SessionError;
 use ringfence_isolation::FileError;
 use ringfence_policy::Refusal;
@@ -14,7 +15,9 @@ use crate::problem::Problem;
 pub(crate) struct E2bError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    headers: HeaderMap,
+    /// The client shall not try again by itself.
+    is_final: bool,
+    retry_seconds: Option<u64>,
     more: Vec<(&'static str, serde_json::Value)>,
 }
 
@@ -23,7 +26,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 impl E2bError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), headers: HeaderMap::new(), more: Vec::new() }
+        Self { status, message: message.into(), is_final: false, retry_seconds: None, more: Vec::new() }
     }
 
     pub(crate) fn bad(message: impl Into<String>) -> Self {
@@ -53,7 +56,7 @@ impl E2bError {
 
     /// The client shall not try again by itself.
     pub(crate) fn never_again(mut self) -> Self {
-        self.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        self.is_final = true;
         self
     }
 
@@ -68,7 +71,14 @@ impl IntoResponse for E2bError {
         for (name, value) in self.more {
             body[name] = value;
         }
-        (self.status, self.headers, axum::Json(body)).into_response()
+        let mut response = (self.status, axum::Json(body)).into_response();
+        if self.is_final {
+            response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        if let Some(seconds) = self.retry_seconds {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 
@@ -123,9 +133,7 @@ impl From<Problem> for E2bError {
             other => other,
         };
         let mut error = Self::new(status, problem.in_words());
-        if let Some(seconds) = problem.retry_seconds() {
-            error.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        error.retry_seconds = problem.retry_seconds();
         error
     }
 }

@@ -130,6 +130,26 @@ fn what_cannot_be_had_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_creation_that_is_asked_for_again_is_done_once() {
+    let rig = Rig::new();
+    let create = |key: &str, body: &Value| {
+        let fields = format!("X-API-KEY: {}\r\nIdempotency-Key: {key}\r\nContent-Type: application/json\r\n", rig.e2b_key);
+        ask(&rig, "POST", "/v2/sandboxes", &fields, body.to_string().as_bytes())
+    };
+    let body = json!({"templateID": "base", "timeout": 60});
+    let first = create("one", &body);
+    assert_eq!((first.status, create("one", &body).json()), (201, first.json()));
+    assert_eq!(create("one", &json!({"templateID": "base", "timeout": 61})).status, 400, "another request");
+    let other = create("two", &body).json()["sandboxID"].as_str().unwrap().to_owned();
+    let id = first.json()["sandboxID"].as_str().unwrap().to_owned();
+    assert_eq!(ids(&get(&rig, "/v2/sandboxes")), [other, id.clone()]);
+    assert_eq!(create("three", &json!({"templateID": "none"})).status, 404);
+    assert_eq!(create("three", &body).status, 201, "what came to nothing leaves its key free");
+    control(&rig, &rig.e2b_key, "DELETE", &format!("/sandboxes/{id}"), None);
+    assert_ne!(create("one", &body).json()["sandboxID"], id, "a sandbox that is gone is not told of again");
+}
+
+#[test]
 fn templates_are_the_operators() {
     let folder = tempfile::tempdir().unwrap();
     let home = ringfence_store::Home::open(&folder.path().join("home")).unwrap();
