@@ -15,7 +15,9 @@ pub enum StateError {
     #[error(transparent)]
     File(#[from] FileError),
     /// There is more than may be kept.
-    #[error("`{path}` does not fit: more than {most_bytes} bytes would be kept; remove what need not last, or ask for a larger `disk` limit")]
+    #[error(
+        "`{path}` does not fit: more than {most_bytes} bytes would be kept; remove what need not last, or ask for a larger `disk` limit"
+    )]
     TooLarge {
         /// What went beyond.
         path: String,

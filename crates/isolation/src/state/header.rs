@@ -307,7 +307,9 @@ mod tests {
     fn what_is_written_is_read_again() {
         let words = BTreeMap::from([("author".to_owned(), "a=b\nc".to_owned()), ("empty".to_owned(), String::new())]);
         let long = [b"workspace/".as_slice(), &[b'x'; 200], b"/", &[b'y'; 255]].concat();
-        for path in [b"workspace/a".as_slice(), b"tmp/new\nline", b"tmp/\xff\xfe", "workspace/é".as_bytes(), &long, b"workspace", b"tmp/a=b"] {
+        for path in
+            [b"workspace/a".as_slice(), b"tmp/new\nline", b"tmp/\xff\xfe", "workspace/é".as_bytes(), &long, b"workspace", b"tmp/a=b"]
+        {
             for modified in [(0, 0), (1_700_000_000, 7), (-5, 0), (1 << 40, 1)] {
                 let entry = Entry { modified, words: words.clone(), bytes: 1 << 40, ..file(path) };
                 assert_eq!(again(&entry), entry);
@@ -339,13 +341,18 @@ mod tests {
             assert!(found.is_err() || found.unwrap() == Some(file(b"workspace/name")), "byte {at}");
         }
         for cut in [0, 1, 511, 513, 1023] {
-            assert!(matches!(read(&mut &whole[..cut]).and_then(|_| read(&mut &whole[BLOCK..cut.max(BLOCK)])), Err(StateError::Damaged { .. })), "{cut}");
+            assert!(
+                matches!(read(&mut &whole[..cut]).and_then(|_| read(&mut &whole[BLOCK..cut.max(BLOCK)])), Err(StateError::Damaged { .. })),
+                "{cut}"
+            );
         }
     }
 
     #[test]
     fn a_path_leads_nowhere_else() {
-        for path in ["", "/", "etc/passwd", "workspace/../x", "workspace//x", "workspace/.", "/workspace/x", "workspace/", "workspacex/y", ".."] {
+        for path in
+            ["", "/", "etc/passwd", "workspace/../x", "workspace//x", "workspace/.", "/workspace/x", "workspace/", "workspacex/y", ".."]
+        {
             let damaged = read(&mut write(&file(path.as_bytes())).as_slice());
             assert!(matches!(damaged, Err(StateError::Damaged { .. })), "{path}: {damaged:?}");
         }
