@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_isolation::{OsText, own_stdin};
-use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, Storage, TenantName, Tier, WorkspacePath};
+use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, StateName, Storage, TenantName, Tier, WorkspacePath};
 
 use crate::profiles::ProfileText;
 
@@ -68,6 +68,8 @@ pub struct RunRequest {
     pub tier: Option<Tier>,
     /// Where to keep what is written; in memory if not named.
     pub storage: Option<Storage>,
+    /// The state to begin with, and to keep what is written in.
+    pub state: Option<StateName>,
     /// How sensitive the work is, at least.
     pub sensitivity: Option<Sensitivity>,
     /// Program and arguments.
@@ -102,6 +104,7 @@ impl RunRequest {
             exports: Vec::new(),
             tier: None,
             storage: None,
+            state: None,
             sensitivity: None,
             command,
             has_stdin: false,
