@@ -5,7 +5,7 @@ use std::io;
 
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::{Command, OsText, Plan, Sandbox, Streams};
-use ringfence_policy::Capabilities;
+use ringfence_policy::{Capabilities, UserName};
 use ringfence_store::{JournalWriter, RunId};
 use rustix::io::Errno;
 
@@ -45,6 +45,8 @@ pub(crate) struct Kept<'s, 'a> {
     pub(crate) secrets: Vec<Secret>,
     /// What was granted.
     pub(crate) allowed: Capabilities,
+    /// Whom commands run as.
+    pub(crate) user: UserName,
 }
 
 /// Keeps a session: sees to its commands until it is over.

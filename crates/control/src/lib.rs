@@ -15,6 +15,7 @@ mod leaving;
 mod moment;
 mod packages;
 mod perform;
+mod pool;
 mod profiles;
 mod promotion;
 mod pull;
@@ -57,11 +58,12 @@ pub use registry::{
 };
 pub use replay::{Cause, Changed, Difference, Replay, ReplayError, ReplayRequest};
 pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
-pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret};
+pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret, names_a_secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Recorded, Runner, Surroundings, missing_in_this_version};
 pub use sessions::{
-    About, CommandEnd, CommandEvent, CommandRequest, ListenFrom, Session, SessionCommand, SessionError, SessionRequest, Sessions, Subscription, Which,
+    About, CodeContext, CommandEnd, CommandEvent, CommandRequest, ListenFrom, Session, SessionCommand, SessionError, SessionRequest,
+    Sessions, Subscription, Which,
 };
 pub use settings::Settings;
 

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{
-    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError, Stdin, Streams,
-    Traces, compile, lease_identity,
+    Capture, Command, Creation, Doors, EmptySandbox, End, ExportLimits, Identity, OsText, Plan, Remains, Sandbox, SandboxSpec, SetupError,
+    Stdin, Streams, Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
 use ringfence_store::{Journal, StoreError};
@@ -18,6 +18,7 @@ use crate::error::RunError;
 use crate::images::{self, NoImage, Shown};
 use crate::inside::{Inside, Keeper, Kept};
 use crate::leaving::{Leaving, Sink};
+use crate::pool::{Parked, Pattern};
 use crate::recording::Recording;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
@@ -90,10 +91,16 @@ impl Performance<'_> {
         let doors =
             ahead.as_ref().map(DoorsAhead::inside).transpose().map_err(failed_at("read what this host trusts"))?.unwrap_or_default();
         let shown = self.image()?;
-        let plan = self.plan(&views, &shown, &doors, lease.identity)?;
-        let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
-        let empty = empty.map_err(|error| self.no_sandbox(error))?;
-        let (end, remains) = self.command(empty, &plan, ahead, &attachments)?;
+        let plan = self.plan(&views, &shown, &doors, lease.identity);
+        let (end, remains) = match self.parked(&plan, &views, ahead.is_some(), &shown) {
+            Some(parked) => self.in_parked(parked, &shown)?,
+            None => {
+                record::creating(self.journal, &self.runner.host, self.grant, &plan, &shown)?;
+                let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
+                let empty = empty.map_err(|error| self.no_sandbox(error))?;
+                self.command(empty, &plan, ahead, &attachments)?
+            }
+        };
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
         Ok((end, remains))
     }
@@ -154,7 +161,31 @@ impl Performance<'_> {
         }
     }
 
-    fn plan(&mut self, views: &Views, shown: &Shown, doors: &Doors, identity: Identity) -> Result<Plan, Halt> {
+    /// A sandbox that was made ahead by the same plan, for a session.
+    fn parked(&self, plan: &Plan, views: &Views, has_doors: bool, shown: &Shown) -> Option<Parked> {
+        let Inside::Session(_) = self.inside else { return None };
+        let is_plain = views.inputs.is_none() && views.project.is_none() && !has_doors && plan.disk().is_none() && shown.name.is_none();
+        let pool = self.runner.pool.as_ref().filter(|_| is_plain)?;
+        pool.take(plan, || Pattern {
+            capabilities: self.grant.capabilities.clone(),
+            user: self.request.profile.profile.user.clone(),
+            image: shown.image.clone(),
+        })
+    }
+
+    /// A session in a sandbox that was made ahead.
+    fn in_parked(&mut self, parked: Parked, shown: &Shown) -> Result<(RunEnd, Remains), Halt> {
+        let plan = parked.plan.clone();
+        record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
+        let sandbox = parked.hand_over(self.journal)?;
+        let mut sandbox = sandbox.ok_or_else(|| failed_at("take a sandbox")(io::Error::other("it is gone")))?;
+        self.journal.accept()?;
+        let wall = Duration::from_millis(plan.wall_ms);
+        sandbox.begin_anew(wall).map_err(failed_at("begin"))?;
+        self.in_standing(sandbox, &plan, None, OutputTo::Report)
+    }
+
+    fn plan(&mut self, views: &Views, shown: &Shown, doors: &Doors, identity: Identity) -> Plan {
         let mut plan = compile(&SandboxSpec {
             capabilities: &self.grant.capabilities,
             cgroups: &self.runner.host.cgroups,
@@ -169,8 +200,7 @@ impl Performance<'_> {
             doors,
         });
         self.inside.alter(&mut plan);
-        record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
-        Ok(plan)
+        plan
     }
 
     /// Builds the sandbox, and sees the command and with it the sandbox to the end.
@@ -188,7 +218,18 @@ impl Performance<'_> {
         let rising = rising.map_err(|error| self.no_sandbox(error))?;
         // While init builds, the run becomes durable: nothing of the program starts before.
         self.journal.accept()?;
-        let mut sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
+        let sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
+        self.in_standing(sandbox, plan, ahead, output)
+    }
+
+    /// What is done in a sandbox that stands, and how it is ended.
+    fn in_standing<'s>(
+        &mut self,
+        mut sandbox: Sandbox<'s>,
+        plan: &Plan,
+        ahead: Option<DoorsAhead>,
+        output: OutputTo<'s>,
+    ) -> Result<(RunEnd, Remains), Halt> {
         self.journal.append(Event::SandboxCreated {})?;
         let environment = self.environment(ahead.as_ref());
         let recording = Arc::new(Recording::new(self.journal.writer()));
@@ -236,6 +277,7 @@ impl Performance<'_> {
             environment,
             secrets,
             allowed: self.grant.capabilities.clone(),
+            user: self.request.profile.profile.user.clone(),
         };
         let end = keeper.keep(kept).map_err(failed_at("keep the session"))?;
         self.report.exit_status = ending::status_of(&end);

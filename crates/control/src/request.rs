@@ -41,6 +41,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// Parts of names by which variables with secrets are known.
+const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASS", "CREDENTIAL", "APIKEY", "_KEY", "AUTH", "DSN", "COOKIE"];
+
+/// True if a variable of this name holds a secret, as far as a name can tell.
+pub fn names_a_secret(name: &str) -> bool {
+    SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
+}
+
 /// The request of a run with one command.
 #[derive(Clone)]
 pub struct RunRequest {

@@ -13,6 +13,7 @@ use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
 use crate::images::{self, NoImage};
 use crate::inside::Inside;
+use crate::pool::Pool;
 use crate::registry::{self, Agent};
 use crate::report::RunReport;
 use crate::request::{Attachments, RunRequest, Secret};
@@ -28,6 +29,8 @@ pub struct Runner {
     pub(crate) key: SigningKey,
     pub(crate) artifacts: Artifacts,
     pub(crate) surroundings: Surroundings,
+    /// Sandboxes made ahead, where there are any.
+    pub(crate) pool: Option<Pool>,
     warnings: Vec<String>,
 }
 
@@ -94,13 +97,29 @@ impl Runner {
         let key = load_or_make_key(&home)?;
         let warnings = sweep::sweep(&home, &key)?;
         let artifacts = Artifacts::of(&home);
-        Ok(Self { host: Host::look(), artifacts, settings, key, home, surroundings: Surroundings::default(), warnings })
+        Ok(Self { host: Host::look(), artifacts, settings, key, home, surroundings: Surroundings::default(), pool: None, warnings })
     }
 
     /// The same with what the operator's environment says.
     #[must_use]
     pub fn within(self, surroundings: Surroundings) -> Self {
         Self { surroundings, ..self }
+    }
+
+    /// The same with sandboxes made ahead for sessions: at most so many of each of the plans that were used last.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub fn with_pool(self, most: usize) -> std::io::Result<Self> {
+        let pool = Pool::of(self.home.clone(), self.host.clone(), most)?;
+        Ok(Self { pool: (most > 0).then_some(pool), ..self })
+    }
+
+    /// Takes away what was made ahead; no more is.
+    pub fn close_pool(&self) {
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
     }
 
     /// The home.

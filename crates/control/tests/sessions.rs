@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_control::{
-    About, CommandEvent, CommandRequest, ListenFrom, RunRequest, Runner, Session, SessionError, SessionRequest, Sessions, Settings, Subscription,
-    Which, find_profile,
+    About, CommandEvent, CommandRequest, ListenFrom, RunRequest, Runner, Session, SessionError, SessionRequest, Sessions, Settings,
+    Subscription, Which, find_profile,
 };
 use ringfence_evidence::{ClosedBy, Event, RunEnd, read_chain};
 use ringfence_isolation::OsText;
@@ -21,10 +21,15 @@ struct Place {
 }
 
 fn place(most: usize) -> Place {
+    pooled(most, 0)
+}
+
+/// A place with sandboxes made ahead.
+fn pooled(most: usize, ahead: usize) -> Place {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::open(&folder.path().join("home")).unwrap();
     let settings = Settings::load(&home.settings(), true).unwrap();
-    let runner = Runner::open(home.clone(), settings).unwrap();
+    let runner = Runner::open(home.clone(), settings).unwrap().with_pool(ahead).unwrap();
     Place { _folder: folder, home, sessions: Arc::new(Sessions::of(Arc::new(runner), most)) }
 }
 
@@ -68,7 +73,10 @@ fn events(home: &Home, run: &str) -> Vec<Event> {
 async fn a_session_is_a_run_with_many_commands() {
     let place = place(4);
     let session = place.sessions.create(request(&place.home, "base")).await.unwrap();
-    assert_eq!(run(&session, "pwd; id -un; echo $HOME; echo x > kept; echo oh >&2").await, ("/home/user\nuser\n/home/user\n".into(), "oh\n".into(), DONE));
+    assert_eq!(
+        run(&session, "pwd; id -un; echo $HOME; echo x > kept; echo oh >&2").await,
+        ("/home/user\nuser\n/home/user\n".into(), "oh\n".into(), DONE)
+    );
     assert_eq!(run(&session, "cat kept; exit 3").await, ("x\n".into(), String::new(), Some(RunEnd::Exited { code: 3 })));
     let mut missing = bash("true");
     missing.folder = Some("/nowhere".into());
@@ -126,7 +134,13 @@ async fn what_cannot_be_had_is_refused() {
     let refused = place.sessions.create(request(&place.home, "no-code")).await.unwrap_err();
     assert!(matches!(&refused, SessionError::Refused(refusal) if refusal.rule.contains("no execution surface")), "{refused}");
     let narrow = place.home.root().join("narrow.toml");
-    std::fs::write(&narrow, include_str!("../../../profiles/data-analysis.toml").replace("\"data-analysis\"", "\"narrow\"").replace("allow = [\"*\"]", "allow = [\"MODE\"]")).unwrap();
+    std::fs::write(
+        &narrow,
+        include_str!("../../../profiles/data-analysis.toml")
+            .replace("\"data-analysis\"", "\"narrow\"")
+            .replace("allow = [\"*\"]", "allow = [\"MODE\"]"),
+    )
+    .unwrap();
     let session = place.sessions.create(request(&place.home, narrow.to_str().unwrap())).await.unwrap();
     let busy = place.sessions.create(request(&place.home, "base")).await.unwrap_err();
     assert!(matches!(busy, SessionError::Busy { most: 1 }), "{busy}");
@@ -156,4 +170,46 @@ async fn a_slow_listener_loses_nothing() {
     let text = String::from_utf8(text).unwrap();
     assert_eq!((text.lines().count(), text.lines().last()), (300_000, Some("line 300000")));
     session.close(ClosedBy::Request).await.unwrap();
+}
+
+/// Names in the folder of marks.
+fn marks(home: &Home) -> Vec<String> {
+    std::fs::read_dir(home.live()).unwrap().flatten().map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(is_so(), "{what}");
+}
+
+/// What was made ahead is a sandbox like any other: fresh, with its own time and its own record; and nothing of it is left at the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sandboxes_made_ahead_are_had_by_one_session_each() {
+    let place = pooled(8, 2);
+    let first = place.sessions.create(request(&place.home, "base")).await.unwrap();
+    until("two are made ahead", || marks(&place.home).len() == 3).await;
+    let ahead: Vec<String> = marks(&place.home).into_iter().filter(|name| *name != first.run.as_str()).collect();
+    assert_eq!(run(&first, "echo mine > /tmp/x; echo mine > x; sleep 83 & echo").await.2, DONE);
+    let second = place.sessions.create(request(&place.home, "base")).await.unwrap();
+    let trace = std::fs::read_to_string(place.home.live().join(second.run.as_str())).unwrap();
+    assert!(ahead.iter().any(|name| trace.contains(name.as_str())), "it has one of those that were made ahead: {trace}");
+    assert_eq!(run(&second, "ls -A /tmp . ; pgrep sleep; pwd; id -un").await.0, ".:\n\n/tmp:\n/home/user\nuser\n");
+    let mut other = request(&place.home, "base");
+    other.run.limits.parse_and_set("memory=300MiB").unwrap();
+    let third = place.sessions.create(other).await.unwrap();
+    let trace = std::fs::read_to_string(place.home.live().join(third.run.as_str())).unwrap();
+    assert!(!trace.contains("\"name\""), "another plan has another sandbox: {trace}");
+    let (_, listening) = second.start(CommandRequest { wall: Some(Duration::from_millis(200)), ..bash("sleep 83") }).await.unwrap();
+    assert_eq!(all(listening).await.2, Some(RunEnd::Signaled { signal: "SIGKILL".into() }));
+    let report = second.close(ClosedBy::Request).await.unwrap();
+    assert!(report.usage.wall_ms < 60_000 && report.warning.is_none(), "{report:?}");
+    place.sessions.close_all(ClosedBy::Shutdown).await;
+    let Place { _folder, home, sessions } = place;
+    drop(sessions);
+    until("nothing is left", || marks(&home).is_empty()).await;
 }

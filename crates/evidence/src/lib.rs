@@ -20,7 +20,7 @@ pub use attestation::{
 pub use chain::{Chain, ChainError, Line, read_chain};
 pub use digest::{Digest, DigestError};
 pub use envelope::{Envelope, EnvelopeSignature, PAYLOAD_TYPE, STATEMENT_TYPE, Statement, Subject, pre_authentication_encoding};
-pub use event::{ClosedBy, ArtifactRecord, Event, ExchangeRecord, InputRecord, PackageRecord, RunEnd, StreamRecord, UsageRecord};
+pub use event::{ArtifactRecord, ClosedBy, Event, ExchangeRecord, InputRecord, PackageRecord, RunEnd, StreamRecord, UsageRecord};
 pub use key::{KeyError, PublicKey, SigningKey};
 pub use statement::{PREDICATE_TYPE, RunStatement, Seal};
 pub use verify::{Verified, VerifyError, verify};

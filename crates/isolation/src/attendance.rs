@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_policy::LimitKey;
 use ringfence_wire::Order;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -121,6 +122,18 @@ impl<'a> Sandbox<'a> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether its init lives.
+    pub fn is_alive(&self) -> bool {
+        let mut death = [PollFd::new(&self.launched.pidfd, PollFlags::IN)];
+        poll(&mut death, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+    }
+
+    /// A sandbox that was made ahead begins its run: its time is counted from now on.
+    pub fn begin_anew(&mut self, wall: Duration) -> Result<(), Errno> {
+        self.meter.begin_anew();
+        self.set_wall(wall)
     }
 
     /// Attending returns by then at the latest.

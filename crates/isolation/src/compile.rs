@@ -396,7 +396,9 @@ fn given_files(spec: &SandboxSpec<'_>) -> Vec<(String, String)> {
     let mut files = spec.doors.files.clone();
     if !spec.user.is_agent() {
         let (user, home) = (spec.user, spec.user.home());
-        let users = format!("root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n{user}:x:{AGENT}:{AGENT}:{user}:{home}:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+        let users = format!(
+            "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n{user}:x:{AGENT}:{AGENT}:{user}:{home}:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+        );
         files.push(("/etc/passwd".into(), users));
         files.push(("/etc/group".into(), format!("root:x:0:\n{user}:x:{AGENT}:\nnogroup:x:65534:\n")));
     }

@@ -93,6 +93,13 @@ impl Meter {
         self.next_look = self.next_look.min(Instant::now() + self.tick(false));
     }
 
+    /// What was used so far is not counted, as far as it was counted here, and time begins anew.
+    pub(crate) fn begin_anew(&mut self) {
+        self.started_at = Instant::now();
+        self.used = Usage::default();
+        self.rouse();
+    }
+
     /// The next look is due by then.
     pub(crate) fn look_by(&mut self, moment: Instant) {
         self.next_look = self.next_look.min(moment);

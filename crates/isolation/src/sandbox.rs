@@ -15,6 +15,7 @@ use rustix::net::RecvFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
+use crate::attendance::Occurrence;
 use crate::cgroup::Group;
 use crate::control::{receive, send, to_memory_file};
 use crate::creation::Creation;
@@ -24,7 +25,6 @@ use crate::meter::Meter;
 use crate::output::{Budget, Capture, Captured};
 use crate::plan::Identity;
 use crate::probe::probe_program;
-use crate::attendance::Occurrence;
 use crate::running::Running;
 use crate::stdin::{Stdin, StdinPump};
 use crate::text::OsText;

@@ -20,13 +20,16 @@ pub struct Traces {
     pub boot: String,
     /// Folders of the run's cgroups.
     pub cgroups: Vec<PathBuf>,
+    /// By what name they were made, if not by the run's: its sandbox was made ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl Traces {
     /// The traces of a sandbox whose init is `pid`.
     pub fn of(pid: Pid, cgroups: &[PathBuf]) -> Self {
         let pid = pid.as_raw_nonzero().get();
-        Self { pid, started_ticks: started_ticks(pid).unwrap_or(0), boot: boot(), cgroups: cgroups.to_vec() }
+        Self { pid, started_ticks: started_ticks(pid).unwrap_or(0), boot: boot(), cgroups: cgroups.to_vec(), name: None }
     }
 
     /// Kills init if it is still the one on record, and removes the cgroups. An error means that something is still there.
@@ -35,7 +38,8 @@ impl Traces {
             self.kill_init()?;
         }
         let give_up_at = Instant::now() + Duration::from_secs(5);
-        self.cgroups.iter().try_for_each(|folder| remove_group(folder, run, give_up_at))
+        let name = self.name.as_deref().unwrap_or(run);
+        self.cgroups.iter().try_for_each(|folder| remove_group(folder, name, give_up_at))
     }
 
     fn kill_init(&self) -> io::Result<()> {

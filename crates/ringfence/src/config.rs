@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
 
-use ringfence_control::Secret;
+use ringfence_control::{Secret, names_a_secret};
 use ringfence_store::KeySources;
 
 /// What the environment says.
@@ -21,9 +21,6 @@ pub(crate) struct Config {
     /// Values of variables whose names say that they hold secrets.
     pub(crate) known_secrets: Vec<Secret>,
 }
-
-/// Parts of names by which variables with secrets are known.
-const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASS", "CREDENTIAL", "APIKEY", "_KEY", "AUTH", "DSN", "COOKIE"];
 
 impl Config {
     /// Reads the environment. The home is `RINGFENCE_HOME`, for root `/var/lib/ringfence`, else the XDG data folder.
@@ -80,9 +77,4 @@ fn known_secrets() -> Vec<Secret> {
         .filter(|(name, _)| name.to_str().is_some_and(names_a_secret))
         .filter_map(|(_, value)| value.into_string().ok().map(Secret::new))
         .collect()
-}
-
-/// True if a variable of this name holds a secret, as far as a name can tell.
-pub(crate) fn names_a_secret(name: &str) -> bool {
-    SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use bytes::BytesMut;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
@@ -199,6 +199,19 @@ pub(crate) struct Nothing {}
 impl Wanted for Nothing {
     const MOST_BYTES: usize = 16;
     const IS_OPTIONAL: bool = true;
+}
+
+/// The one name in a path.
+#[derive(Debug)]
+pub(crate) struct Name(pub(crate) String);
+
+impl FromRequestParts<Arc<Serving>> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, serving: &Arc<Serving>) -> Result<Self, Problem> {
+        let path = Path::from_request_parts(parts, serving).await;
+        path.map(|Path(name)| Self(name)).map_err(|_| Problem::not_found("path", parts.uri.path()))
+    }
 }
 
 /// A name in a path, of which anything that is not its form names nothing.

@@ -7,11 +7,13 @@
 mod asked;
 mod bounded;
 mod connection;
+mod e2b;
 mod error;
 mod gate;
 mod idempotency;
 mod limits;
 mod metrics;
+mod moment;
 mod openapi;
 mod options;
 mod problem;

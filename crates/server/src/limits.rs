@@ -11,8 +11,12 @@ pub struct Limits {
     pub connections_of_one_peer: usize,
     /// Requests that are being answered at once.
     pub requests: usize,
+    /// Sessions at once.
+    pub sessions: usize,
     /// Runs, audits and promotions under way at once.
     pub work: usize,
+    /// Those of one tenant.
+    pub work_of_one_tenant: usize,
     /// Streams of events at once.
     pub streams: usize,
     /// Bytes of a head.
@@ -47,7 +51,9 @@ impl Default for Limits {
             connections: 512,
             connections_of_one_peer: 128,
             requests: 256,
+            sessions: 256,
             work: 32,
+            work_of_one_tenant: 24,
             streams: 64,
             head_bytes: 16 << 10,
             head_fields: 64,

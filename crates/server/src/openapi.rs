@@ -64,6 +64,9 @@ fn complete(operation: &mut Value, is_post: bool, has_name: bool) {
     let always = if is_open { OPEN } else { ALWAYS };
     let named = if has_name { [Code::NotFound].as_slice() } else { &[] };
     let posted = if is_post { POSTED } else { &[] };
+    for (status, response) in operation["responses"].as_object_mut().into_iter().flatten().filter(|(status, _)| status.starts_with('4')) {
+        *response = json!({ "$ref": format!("#/components/responses/{status}") });
+    }
     for code in always.iter().chain(named).chain(posted) {
         let status = code.status().as_u16().to_string();
         operation["responses"][&status] = json!({ "$ref": format!("#/components/responses/{status}") });

@@ -29,6 +29,8 @@ pub struct ServeOptions {
     pub host_names: Vec<String>,
     /// How long runs may go on once the server is asked to stop.
     pub drain: Duration,
+    /// Sandboxes made ahead, of each of the plans that sessions used last.
+    pub parked: usize,
     /// What it takes of strangers.
     pub limits: Limits,
     /// Values of this process's environment that must not stand in a record.
@@ -47,6 +49,7 @@ impl ServeOptions {
             tls: None,
             host_names: Vec::new(),
             drain: Duration::from_secs(5),
+            parked: 2,
             limits: Limits::default(),
             known_secrets: Vec::new(),
             homes: Vec::new(),

@@ -155,6 +155,16 @@ impl Problem {
         self.code
     }
 
+    /// What is wrong and what would help, in a line.
+    pub fn in_words(&self) -> String {
+        format!("{}; {}", self.detail, self.hint)
+    }
+
+    /// How long to wait before asking again, seconds.
+    pub fn retry_seconds(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     /// As it is written.
     pub fn body(&self) -> ProblemBody {
         ProblemBody {

@@ -50,7 +50,7 @@ pub(crate) struct Parts(mpsc::Receiver<io::Result<Bytes>>);
 
 impl Parts {
     /// The body, and where its parts are put.
-    pub(crate) fn new() -> (mpsc::Sender<io::Result<Bytes>>, Body) {
+    pub(crate) fn channel() -> (mpsc::Sender<io::Result<Bytes>>, Body) {
         let (sender, receiver) = mpsc::channel(4);
         (sender, Body::new(Self(receiver)))
     }

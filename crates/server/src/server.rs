@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_control::Runner;
+use ringfence_evidence::ClosedBy;
 use ringfence_policy::{AgentId, TenantName};
 use ringfence_store::{Clients, Home, KeyKind, NewKey};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -65,6 +66,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let first_keys = first_keys(&mut clients)?;
+        let runner = runner.with_pool(options.parked).map_err(|source| ServeError::System { act: "make sandboxes ahead", source })?;
         let serving = Serving::new(runner, clients, options).map_err(|source| ServeError::System { act: "name this start", source })?;
         Ok(Self { serving, listener, tls, drain: options.drain, first_keys, _lock: lock })
     }
@@ -88,8 +90,11 @@ impl Server {
     pub fn run(self, stop: OwnedFd) -> Result<(), ServeError> {
         let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("server").enable_all().build();
         let runtime = runtime.map_err(|source| ServeError::System { act: "start threads", source })?;
+        // A database has a runtime of its own, which cannot end inside this one.
+        let serving = self.serving.clone();
         let served = runtime.block_on(self.serve(stop));
         runtime.shutdown_timeout(LAST_REPLIES);
+        drop(serving);
         served
     }
 
@@ -106,6 +111,7 @@ impl Server {
         drop(stop.await);
         serving.work.close();
         tell.send_replace(true);
+        serving.sessions.close_all(ClosedBy::Shutdown).await;
         drain(&serving, self.drain).await;
         sweeping.abort();
         // Whoever reads no reply is left.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_control::{Runner, Secret};
+use ringfence_control::{Runner, Secret, Sessions};
 use ringfence_policy::TenantName;
 use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
 use tokio::sync::Semaphore;
 
+use crate::e2b::Sandboxes;
 use crate::gate::{Hosts, Throttle};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -18,7 +19,11 @@ use crate::work::Work;
 /// What a server has while it serves.
 pub(crate) struct Serving {
     /// Starts runs in the home.
-    pub(crate) runner: Runner,
+    pub(crate) runner: Arc<Runner>,
+    /// Every session.
+    pub(crate) sessions: Sessions,
+    /// Those of E2B's clients.
+    pub(crate) sandboxes: Sandboxes,
     pub(crate) clients: Mutex<Clients>,
     pub(crate) limits: Limits,
     pub(crate) hosts: Hosts,
@@ -46,13 +51,16 @@ impl std::fmt::Debug for Serving {
 impl Serving {
     pub(crate) fn new(runner: Runner, clients: Clients, options: &ServeOptions) -> Result<Arc<Self>, std::io::Error> {
         let limits = options.limits.clone();
+        let runner = Arc::new(runner);
         Ok(Arc::new(Self {
+            sessions: Sessions::of(runner.clone(), limits.sessions),
+            sandboxes: Sandboxes::default(),
             runner,
             clients: Mutex::new(clients),
             hosts: Hosts::of(&options.host_names),
             throttle: Throttle::of(&limits),
             metrics: Metrics::default(),
-            work: Work::new(limits.work),
+            work: Work::new(limits.work, limits.work_of_one_tenant),
             requests: Arc::new(Semaphore::new(limits.requests)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             audits: Arc::new(Semaphore::new(1)),

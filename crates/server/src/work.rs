@@ -26,6 +26,7 @@ pub(crate) struct RunUnderWay {
 #[derive(Debug)]
 pub(crate) struct Work {
     most: usize,
+    most_of_one_tenant: usize,
     known: Mutex<Known>,
     count: watch::Sender<usize>,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Work {
 struct Known {
     is_stopping: bool,
     next: u64,
-    stops: BTreeMap<u64, Arc<OwnedFd>>,
+    stops: BTreeMap<u64, (String, Arc<OwnedFd>)>,
     runs: BTreeMap<String, (u64, RunUnderWay)>,
 }
 
@@ -47,24 +48,25 @@ pub(crate) struct Task {
 }
 
 impl Work {
-    pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, known: Mutex::default(), count: watch::Sender::new(0) })
+    pub(crate) fn new(most: usize, most_of_one_tenant: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_of_one_tenant, known: Mutex::default(), count: watch::Sender::new(0) })
     }
 
-    /// Begins something, unless there is too much under way or the server is about to stop.
-    pub(crate) fn begin(self: &Arc<Self>) -> Result<Task, Problem> {
+    /// Begins something for a tenant, unless there is too much under way or the server is about to stop.
+    pub(crate) fn begin(self: &Arc<Self>, tenant: &str) -> Result<Task, Problem> {
         let mut known = self.known();
         if known.is_stopping {
             return Err(stopping());
         }
-        if known.stops.len() >= self.most {
-            let detail = format!("{} runs, audits and promotions are under way, and no more are begun", self.most);
-            return Err(Problem::new(Code::Overloaded, detail, "ask again in a while").retry_after(1));
+        let theirs = known.stops.values().filter(|(whose, _)| whose == tenant).count();
+        if known.stops.len() >= self.most || theirs >= self.most_of_one_tenant {
+            let detail = format!("{} runs, audits and promotions are under way, {theirs} of them this tenant's", known.stops.len());
+            return Err(Problem::new(Code::Overloaded, detail, "ask again when some are over").retry_after(1));
         }
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|_| Problem::internal())?;
         let (number, stop) = (known.next, Arc::new(stop));
         known.next += 1;
-        known.stops.insert(number, stop.clone());
+        known.stops.insert(number, (tenant.to_owned(), stop.clone()));
         self.count.send_replace(known.stops.len());
         Ok(Task { work: self.clone(), number, stop })
     }
@@ -83,7 +85,7 @@ impl Work {
     pub(crate) fn stop_run(&self, run: &str) -> bool {
         let known = self.known();
         let stop = known.runs.get(run).and_then(|(number, _)| known.stops.get(number));
-        stop.inspect(|stop| ask_to_stop(stop)).is_some()
+        stop.inspect(|(_, stop)| ask_to_stop(stop)).is_some()
     }
 
     /// Begins nothing more.
@@ -98,7 +100,7 @@ impl Work {
 
     /// Asks everything to stop.
     pub(crate) fn stop_all(&self) {
-        self.known().stops.values().for_each(|stop| ask_to_stop(stop));
+        self.known().stops.values().for_each(|(_, stop)| ask_to_stop(stop));
     }
 
     /// How much is under way.
@@ -155,5 +157,26 @@ impl Drop for Task {
         let count = known.stops.len();
         drop(known);
         self.work.count.send_replace(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tenant_leaves_room_for_others() {
+        let work = Work::new(3, 2);
+        let held = [work.begin("one").unwrap(), work.begin("one").unwrap()];
+        assert_eq!(work.begin("one").unwrap_err().code(), Code::Overloaded);
+        let other = work.begin("other").unwrap();
+        assert_eq!(work.begin("third").unwrap_err().code(), Code::Overloaded);
+        drop(held);
+        let again = work.begin("one").unwrap();
+        assert_eq!(work.count(), 2);
+        drop(again);
+        drop(other);
+        work.close();
+        assert_eq!((work.begin("one").unwrap_err().code(), work.count()), (Code::Stopping, 0));
     }
 }

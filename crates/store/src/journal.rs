@@ -161,10 +161,7 @@ impl Journal {
 
     /// Replaces what a sweep needs to know.
     pub fn trace(&mut self, traces: &impl Serialize) -> io::Result<()> {
-        let bytes = serde_json::to_vec(traces)?;
-        rustix::fs::seek(&self.live, rustix::fs::SeekFrom::Start(0))?;
-        self.live.write_all(&bytes)?;
-        self.live.set_len(bytes.len() as u64)
+        write_traces(&self.live, traces)
     }
 
     /// Ends the record: the last event, the signed statement, everything durable.
@@ -178,7 +175,9 @@ impl Journal {
     fn sign(self, end: &RunEnd, key: &SigningKey, version: &str) -> Result<Sealed, StoreError> {
         let lines = self.writer.lines();
         let seal = Seal { run: self.run.to_string(), events: lines.chain.length(), end: end.clone(), version: version.to_owned() };
-        let signed = RunStatement::over(Digest::from_bytes(lines.digest.clone().finalize().into()), &lines.artifacts, seal).sign(key).map_err(|e| self.broken(&e))?;
+        let signed = RunStatement::over(Digest::from_bytes(lines.digest.clone().finalize().into()), &lines.artifacts, seal)
+            .sign(key)
+            .map_err(|e| self.broken(&e))?;
         let path = self.folder.join(STATEMENT_FILE);
         let placed = place_whole(&path, &signed, 0o600)?;
         let runs = self.folder.parent().unwrap_or(&self.folder);
@@ -225,6 +224,38 @@ fn flush_all(files: &[Named<'_>]) -> Result<(), StoreError> {
             done.and(other)
         })
     })
+}
+
+/// The mark of a sandbox that no run has yet: a sweep knows by it what is left of one whose process is gone.
+#[derive(Debug)]
+pub struct Mark {
+    live: File,
+    path: PathBuf,
+}
+
+impl Mark {
+    /// Makes one, locked for as long as it lives.
+    pub fn place(home: &Home, name: &RunId, traces: &impl Serialize) -> Result<Self, StoreError> {
+        let (live, path) = lock_new(home, name, traces)?;
+        Ok(Self { live, path })
+    }
+
+    /// Replaces what a sweep needs to know.
+    pub fn trace(&self, traces: &impl Serialize) -> io::Result<()> {
+        write_traces(&self.live, traces)
+    }
+
+    /// Nothing is left of the sandbox, or a run has it now.
+    pub fn leave(self) -> Result<(), StoreError> {
+        fs::remove_file(&self.path).at("remove", &self.path)
+    }
+}
+
+fn write_traces(mut live: &File, traces: &impl Serialize) -> io::Result<()> {
+    let bytes = serde_json::to_vec(traces)?;
+    rustix::fs::seek(live, rustix::fs::SeekFrom::Start(0))?;
+    live.write_all(&bytes)?;
+    live.set_len(bytes.len() as u64)
 }
 
 fn lock_new(home: &Home, run: &RunId, traces: &impl Serialize) -> Result<(File, PathBuf), StoreError> {

@@ -27,7 +27,7 @@ pub use credentials::{CredentialRow, Credentials, KeySources};
 pub use error::{StoreError, hint_for};
 pub use home::{FORMAT, Home, draft_of, write_whole};
 pub use index::{ArtifactRow, Index, RunFilter, RunRow, UsageRow, Viewer};
-pub use journal::{Journal, JournalWriter, Orphan, now};
+pub use journal::{Journal, JournalWriter, Mark, Orphan, now};
 pub use keys::{load_or_make_key, make_private_key, read_private_key, read_public_key};
 pub use registry::{Document, Documents, RegistryLock};
 pub use run_id::{RunId, RunIdError};

@@ -4,6 +4,7 @@ use ringfence_evidence::RunEnd;
 use ringfence_isolation::FileError;
 use ringfence_policy::Refusal;
 
+use crate::cells::ContextError;
 use crate::error::RunError;
 
 /// Why something could not be done in a session.
@@ -49,6 +50,9 @@ pub enum SessionError {
     /// The command does not read what it is given.
     #[error("the command does not read its input: a mebibyte waits for it")]
     InputFull,
+    /// A cell that no context takes.
+    #[error(transparent)]
+    Cell(#[from] ContextError),
     /// Something with a file.
     #[error(transparent)]
     File(#[from] FileError),

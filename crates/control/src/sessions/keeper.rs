@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use super::command::{CommandEnd, CommandRequest, SessionCommand};
 use super::error::SessionError;
 use super::feed::{From, Stream, Subscription};
-use super::session::{Orders, Seat, Session};
+use super::session::{Beginning, Orders, Seat, Session};
 use super::wake::Wake;
 use crate::inside::{Keeper, Kept};
 use crate::request::Secret;
@@ -60,9 +60,19 @@ impl Keeper for SessionKeeper {
     fn keep(&self, kept: Kept<'_, '_>) -> io::Result<RunEnd> {
         let seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Seat { orders, standing, wake, wall, about }) = seat else { return Err(io::Error::other("the session was kept before")) };
-        let Kept { run, sandbox, journal, environment, secrets, allowed } = kept;
+        let Kept { run, sandbox, journal, environment, secrets, allowed, user } = kept;
         let Orders { to, from } = orders;
-        let session = Session::standing(run, about, journal.clone(), sandbox.files()?, wake.clone(), to, allowed);
+        let session = Session::standing(Beginning {
+            run,
+            about,
+            journal: journal.clone(),
+            files: sandbox.files()?,
+            wake: wake.clone(),
+            orders: to,
+            allowed,
+            user,
+            environment: environment.clone(),
+        });
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
         let mut keeping = Keeping {
             sandbox,
@@ -78,7 +88,7 @@ impl Keeper for SessionKeeper {
             is_time_given: false,
         };
         if let Some(left) = wall {
-            keeping.set_wall(left, true)?;
+            session.set_left(left).map_err(io::Error::other)?;
         }
         if standing.send(session.clone()).is_err() {
             return Ok(RunEnd::Closed { by: ClosedBy::Request }); // whoever asked for it went away meanwhile
@@ -114,6 +124,9 @@ impl Keeping<'_, '_> {
             }
             let occurred = self.sandbox.attend(self.wake.as_fd())?;
             self.wake.take();
+            if self.sandbox.ended_by().is_some() {
+                self.session.set_over(); // before anybody hears how the commands ended
+            }
             occurred.into_iter().try_for_each(|occurrence| self.note(occurrence))?;
             if let Some(end) = self.sandbox.ended_by() {
                 return Ok(self.over(&end.clone()));
@@ -137,7 +150,8 @@ impl Keeping<'_, '_> {
         match occurrence {
             Occurrence::Ended { id, outcome } => self.ended(id, &outcome),
             Occurrence::Socket { socket } => {
-                let none = || SessionError::Failed { act: "make a socket inside", source: io::Error::other("the sandbox can have no more") };
+                let none =
+                    || SessionError::Failed { act: "make a socket inside", source: io::Error::other("the sandbox can have no more") };
                 if !self.asked.is_empty() {
                     // Whoever asked may have gone.
                     self.asked.remove(0).send(socket.ok_or_else(none)).map(drop).unwrap_or_default();
@@ -235,7 +249,10 @@ impl Keeping<'_, '_> {
             stdout: Capture::handing_over(Stream::stdout(&begun)),
             stderr: Capture::handing_over(Stream::stderr(&begun)),
         };
-        let id = self.sandbox.begin(&command, streams).map_err(|errno| SessionError::Failed { act: "start the command", source: errno.into() })?;
+        let id = self
+            .sandbox
+            .begin(&command, streams)
+            .map_err(|errno| SessionError::Failed { act: "start the command", source: errno.into() })?;
         self.running.insert(id, begun.clone());
         self.session.remember(begun.clone());
         Ok((begun, listening))

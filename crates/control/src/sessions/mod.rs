@@ -4,6 +4,7 @@
 //! and go, from anywhere, and none of them ends it.
 
 mod command;
+mod contexts;
 mod error;
 mod feed;
 mod keeper;
@@ -20,6 +21,7 @@ use ringfence_policy::Refusal;
 use tokio::sync::oneshot;
 
 pub use command::{CommandEnd, CommandRequest, SessionCommand};
+pub use contexts::CodeContext;
 pub use error::SessionError;
 pub use feed::{CommandEvent, From as ListenFrom, Subscription};
 pub use session::{About, Session, Which};
@@ -118,24 +120,21 @@ impl Sessions {
         }
     }
 
-    /// Ends every session; each is sealed when this returns.
+    /// Ends every session; each is sealed when this returns, and what was made ahead is gone.
     pub async fn close_all(&self, by: ClosedBy) {
         let standing: Vec<Arc<Session>> = self.live().standing.values().cloned().collect();
         standing.iter().for_each(|session| session.begin_close(by));
         for session in standing {
             session.sealed().await;
         }
+        let runner = self.runner.clone();
+        // Waits for the kernel, on a thread that may.
+        tokio::task::spawn_blocking(move || runner.close_pool()).await.unwrap_or_default();
     }
 }
 
 /// The whole life of a session, on its own thread.
-fn live_through(
-    runner: &Runner,
-    request: &RunRequest,
-    seat: Seat,
-    live: &Mutex<Live>,
-    over: oneshot::Sender<Result<RunReport, RunError>>,
-) {
+fn live_through(runner: &Runner, request: &RunRequest, seat: Seat, live: &Mutex<Live>, over: oneshot::Sender<Result<RunReport, RunError>>) {
     let keeper = SessionKeeper { seat: Mutex::new(Some(seat)), session: Mutex::new(None) };
     let attachments = Attachments { output: OutputTo::Report, progress: &mut Silent, cancel: None };
     let ended = runner.run_inside(request, attachments, &Inside::Session(&keeper));

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ringfence_evidence::{ClosedBy, Event};
-use ringfence_isolation::{Files, Usage, Window};
-use ringfence_policy::{Capabilities, Layer, Refusal};
+use ringfence_isolation::{Files, OsText, Usage, Window};
+use ringfence_policy::{Capabilities, Layer, Refusal, UserName};
 use ringfence_store::{JournalWriter, RunId};
 use tokio::sync::{oneshot, watch};
 
 use super::command::{CommandRequest, SessionCommand};
+use super::contexts::Contexts;
 use super::error::SessionError;
 use super::feed::Subscription;
 use super::keeper::Order;
@@ -52,6 +53,19 @@ pub(crate) struct Orders {
     pub(crate) from: Receiver<Order>,
 }
 
+/// What a session begins with.
+pub(crate) struct Beginning {
+    pub(crate) run: RunId,
+    pub(crate) about: About,
+    pub(crate) journal: JournalWriter,
+    pub(crate) files: Files,
+    pub(crate) wake: Wake,
+    pub(crate) orders: Sender<Order>,
+    pub(crate) allowed: Capabilities,
+    pub(crate) user: UserName,
+    pub(crate) environment: Vec<(String, OsText)>,
+}
+
 /// A standing session. Everything is asked of the thread that keeps it, but for files, which are reached from any.
 #[derive(Debug)]
 pub struct Session {
@@ -63,10 +77,14 @@ pub struct Session {
     pub started_at: SystemTime,
     /// What was granted.
     pub allowed: Capabilities,
+    /// Whom its commands run as.
+    pub user: UserName,
+    environment: Vec<(String, OsText)>,
     orders: Mutex<Sender<Order>>,
     wake: Wake,
     journal: JournalWriter,
     files: Mutex<Option<Arc<Files>>>,
+    pub(crate) contexts: Contexts,
     state: Mutex<State>,
     over: watch::Sender<bool>,
     report: watch::Sender<Sealed>,
@@ -85,33 +103,24 @@ struct State {
 }
 
 impl Session {
-    pub(crate) fn standing(
-        run: RunId,
-        about: About,
-        journal: JournalWriter,
-        files: Files,
-        wake: Wake,
-        orders: Sender<Order>,
-        allowed: Capabilities,
-    ) -> Arc<Self> {
+    pub(crate) fn standing(beginning: Beginning) -> Arc<Self> {
+        let Beginning { run, about, journal, files, wake, orders, allowed, user, environment } = beginning;
         let now = SystemTime::now();
         let wall = allowed.limits.get(ringfence_policy::LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
-        let state = State {
-            commands: BTreeMap::new(),
-            next: 0,
-            killed: BTreeSet::new(),
-            ends_at: later(now, wall),
-            usage: Usage::default(),
-        };
+        let state =
+            State { commands: BTreeMap::new(), next: 0, killed: BTreeSet::new(), ends_at: later(now, wall), usage: Usage::default() };
         Arc::new(Self {
             run,
             about,
             started_at: now,
             allowed,
+            user,
+            environment,
             orders: Mutex::new(orders),
             wake,
             journal,
             files: Mutex::new(Some(Arc::new(files))),
+            contexts: Contexts::default(),
             state: Mutex::new(state),
             over: watch::Sender::new(false),
             report: watch::Sender::new(None),
@@ -132,6 +141,11 @@ impl Session {
         let (answer, answered) = oneshot::channel();
         self.order(order(answer))?;
         answered.await.map_err(|_| SessionError::Gone)?
+    }
+
+    /// Variables that every command of the session gets beside the sandbox's own; values that are not UTF-8 as well as they can be shown.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        self.environment.iter().map(|(name, value)| (name.clone(), value.as_os_str().to_string_lossy().into_owned())).collect()
     }
 
     /// Starts a command; answers with it and with somebody who listens from its first word on. Variables that were not granted are refused.

@@ -49,7 +49,8 @@ impl Files {
                 if entries.len() > MOST_ENTRIES {
                     return Err(FileError::TooMany { path: path.escaped(), most: MOST_ENTRIES });
                 }
-                if left > 1 && kind == FileType::Directory
+                if left > 1
+                    && kind == FileType::Directory
                     && let Ok(below) = openat(&folder, name.as_slice(), FOLDER | OFlags::NOFOLLOW, Mode::empty())
                     && is_kept(&below)
                 {

@@ -130,7 +130,8 @@ pub(crate) fn what_a_command_leaves_running_goes_on() {
     with_sandbox(|sandbox| {
         let (id, text) = begin(sandbox, &bash("(for n in 1 2 3 4 5; do sleep 0.1; echo $n || exit; echo $n > left; done) & echo begun"));
         assert_eq!((end_of(sandbox, id), text.text().as_str()), (DONE, "begun\n"));
-        let (id, text) = begin(sandbox, &bash("for n in $(seq 100); do [ \"$(cat left 2>/dev/null)\" = 5 ] && break; sleep 0.1; done; cat left"));
+        let (id, text) =
+            begin(sandbox, &bash("for n in $(seq 100); do [ \"$(cat left 2>/dev/null)\" = 5 ] && break; sleep 0.1; done; cat left"));
         assert_eq!((end_of(sandbox, id), text.text().as_str()), (DONE, "5\n"), "it met no broken pipe");
     });
 }

@@ -60,11 +60,17 @@ pub(crate) fn nothing_of_the_host_can_be_reached() {
                  ln -s /dev/zero zero; ln -s /proc/1/mem mem; ln -s gone dangling; ln -s / above"
             ),
         );
-        for path in ["out", "magic", "up", &format!("root{host}"), &format!("/proc/1/root{host}"), &format!("../../../..{host}"), "dangling"] {
+        for path in
+            ["out", "magic", "up", &format!("root{host}"), &format!("/proc/1/root{host}"), &format!("../../../..{host}"), "dangling"]
+        {
             assert!(read(&files, path).is_err(), "{path}");
         }
         for path in ["pipe", "zero", "/dev/null", "/proc/1/status", "/proc/meminfo", "/dev/pts/ptmx"] {
-            assert!(matches!(read(&files, path), Err(FileError::Special { .. } | FileError::Missing { .. })), "{path}: {:?}", read(&files, path));
+            assert!(
+                matches!(read(&files, path), Err(FileError::Special { .. } | FileError::Missing { .. })),
+                "{path}: {:?}",
+                read(&files, path)
+            );
             let written = write(&files, path, b"x");
             assert!(matches!(written, Err(FileError::Special { .. } | FileError::Missing { .. })), "{path}: {written:?}");
         }
@@ -94,7 +100,13 @@ pub(crate) fn folders_are_made_listed_moved_and_removed() {
             listed.iter().map(|e| (e.path.as_os_str().to_str().unwrap().strip_prefix("/workspace/a/").unwrap(), e.kind)).collect();
         assert_eq!(
             seen,
-            [("b", FileKind::Folder), ("b/file", FileKind::File), ("broken", FileKind::Link), ("folder", FileKind::Folder), ("link", FileKind::File)]
+            [
+                ("b", FileKind::Folder),
+                ("b/file", FileKind::File),
+                ("broken", FileKind::Link),
+                ("folder", FileKind::Folder),
+                ("link", FileKind::File)
+            ]
         );
         let link = files.stat(&"a/link".into()).unwrap();
         assert_eq!((link.target, link.uid, link.gid), (Some(OsText::from("/workspace/a/b/file")), 1000, 1000));

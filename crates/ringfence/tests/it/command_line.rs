@@ -194,6 +194,12 @@ fn help_has_an_example_for_every_command_and_completions_are_made() {
         vec!["promotion", "undo"],
         vec!["approval", "approve"],
         vec!["approval", "grant"],
+        vec!["serve"],
+        vec!["key", "add"],
+        vec!["key", "ls"],
+        vec!["key", "revoke"],
+        vec!["tenant", "add"],
+        vec!["tenant", "ls"],
     ] {
         let help = place.ringfence(&[command.as_slice(), &["--help"]].concat());
         assert!(help.status == 0 && help.stdout.contains("Example:"), "{command:?}: {help:?}");

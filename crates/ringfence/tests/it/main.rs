@@ -31,6 +31,7 @@ mod race;
 mod recipe;
 mod registry;
 mod replay;
+mod serve;
 mod storage;
 mod support;
 mod tools;

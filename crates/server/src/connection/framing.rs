@@ -100,7 +100,8 @@ impl Framing {
             At::ChunkLine | At::ChunkEnd | At::Body(_) | At::Chunk(_) | At::Broken => CHUNK_LINE,
         };
         let is_after_return = self.line.last() == Some(&b'\r');
-        if self.taken > most || is_after_return != (byte == b'\n') {
+        let is_data = self.at == At::ChunkEnd && !matches!(byte, b'\r' | b'\n');
+        if self.taken > most || is_data || is_after_return != (byte == b'\n') {
             return None;
         }
         if byte != b'\n' {
@@ -114,13 +115,14 @@ impl Framing {
 
     fn end_line(&mut self, line: &[u8]) -> Option<()> {
         match self.at {
-            At::Head => self.head_line(line),
-            At::ChunkLine => self.chunk_line(line),
-            At::ChunkEnd => line.is_empty().then(|| self.go_to(At::ChunkLine)),
-            At::Trailers if line.is_empty() => Some(self.next_message()),
-            At::Trailers => is_field(line).then_some(()),
-            At::Body(_) | At::Chunk(_) | At::Broken => None,
+            At::Head => return self.head_line(line),
+            At::ChunkLine => return self.chunk_line(line),
+            At::ChunkEnd if line.is_empty() => self.go_to(At::ChunkLine),
+            At::Trailers if line.is_empty() => self.next_message(),
+            At::Trailers if is_field(line) => {}
+            At::ChunkEnd | At::Trailers | At::Body(_) | At::Chunk(_) | At::Broken => return None,
         }
+        Some(())
     }
 
     fn go_to(&mut self, at: At) {

@@ -84,12 +84,14 @@ impl From<SessionError> for E2bError {
             SessionError::Gone => StatusCode::BAD_GATEWAY,
             SessionError::Busy { .. } | SessionError::Commands { .. } | SessionError::InputFull => StatusCode::TOO_MANY_REQUESTS,
             SessionError::NoCommand { .. } => StatusCode::NOT_FOUND,
-            SessionError::File(_) => StatusCode::BAD_REQUEST,
+            SessionError::File(_) | SessionError::Cell(_) => StatusCode::BAD_REQUEST,
             SessionError::NotBegun { .. } | SessionError::Run(_) | SessionError::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         match error {
             SessionError::File(error) => error.into(),
-            SessionError::Run(_) | SessionError::Failed { .. } => Self::new(status, "something failed on the server's side; its log says what"),
+            SessionError::Run(_) | SessionError::Failed { .. } => {
+                Self::new(status, "something failed on the server's side; its log says what")
+            }
             error => Self::new(status, error.to_string()),
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! A sandbox is a session. What a client asks for is an ask like any other: what policy forbids is a 400 with the rule, and nothing is ignored.
 
+mod code;
 mod control;
 mod envd;
 mod error;

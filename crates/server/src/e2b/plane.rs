@@ -178,7 +178,15 @@ mod tests {
         let target = |port| Some(Target { id: id.into(), port });
         assert_eq!(by_host(&format!("3000-{id}.localhost:7300")), target(3000));
         assert_eq!(by_host(&format!("49983-{id}.ring.example")), target(49983));
-        for other in ["localhost:7300", "127.0.0.1:7300", "3000-x.localhost", &format!("0-{id}.localhost"), &format!("99999-{id}.a"), &format!("-{id}.a"), id] {
+        for other in [
+            "localhost:7300",
+            "127.0.0.1:7300",
+            "3000-x.localhost",
+            &format!("0-{id}.localhost"),
+            &format!("99999-{id}.a"),
+            &format!("-{id}.a"),
+            id,
+        ] {
             assert_eq!(by_host(other), None, "{other}");
         }
     }

@@ -17,8 +17,17 @@ const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
 const HEAD: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Fields that belong to one connection, and not to a request.
-const OF_A_CONNECTION: &[&str] =
-    &["connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+const OF_A_CONNECTION: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 /// Fields by which our own clients are known, which are nobody's business inside.
 const OURS: &[&str] = &["x-api-key", "x-access-token", "e2b-traffic-access-token", "e2b-sandbox-id", "e2b-sandbox-port"];
 
@@ -65,9 +74,10 @@ async fn connect(sandbox: &Sandbox, port: u16) -> Result<TcpStream, E2bError> {
 
 /// The protocol to which a client wants to switch.
 fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
-    let asks = headers.get(CONNECTION).and_then(|value| value.to_str().ok()).is_some_and(|value| {
-        value.split(',').any(|word| word.trim().eq_ignore_ascii_case("upgrade"))
-    });
+    let asks = headers
+        .get(CONNECTION)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.split(',').any(|word| word.trim().eq_ignore_ascii_case("upgrade")));
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Sandbox {
     pub(crate) is_without_network: bool,
     /// Folders that are watched for clients who ask now and then.
     pub(crate) watchers: Watchers,
+    /// Names of the code contexts for cells that name none, by their language.
+    pub(crate) usual_contexts: tokio::sync::Mutex<BTreeMap<&'static str, String>>,
 }
 
 /// What a client is about to do with a file.

@@ -20,6 +20,17 @@ impl Hosts {
 
     /// Refuses requests for other hosts, and those of pages of other origins.
     pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+        let host = self.check_host(uri, headers)?;
+        match headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(|origin| is_of(origin, host))) {
+            true => Ok(()),
+            false => {
+                Err(Problem::new(Code::ForeignOrigin, "a page of another origin asks", "ask from a program, or from a page of this server"))
+            }
+        }
+    }
+
+    /// Refuses requests for other hosts; answers with the one that was asked for.
+    pub(crate) fn check_host<'h>(&self, uri: &Uri, headers: &'h HeaderMap) -> Result<&'h str, Problem> {
         if uri.authority().is_some() || uri.path() == "*" {
             let hint = "write the path alone in the first line, and the host under `Host`";
             return Err(Problem::new(Code::BadRequest, "the request is not for a path of this server", hint));
@@ -29,12 +40,7 @@ impl Hosts {
             let detail = format!("`{}` is not a name of this server", shortened(host));
             return Err(Problem::new(Code::WrongHost, detail, "ask by address or `localhost`; the operator names others with --host-name"));
         }
-        match headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(|origin| is_of(origin, host))) {
-            true => Ok(()),
-            false => {
-                Err(Problem::new(Code::ForeignOrigin, "a page of another origin asks", "ask from a program, or from a page of this server"))
-            }
-        }
+        Ok(host)
     }
 
     fn is_ours(&self, name: &str) -> bool {

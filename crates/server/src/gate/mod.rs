@@ -16,6 +16,7 @@ pub(crate) use hosts::Hosts;
 pub(crate) use throttle::Throttle;
 
 use crate::connection::Peer;
+use crate::e2b::{self, E2bError};
 use crate::problem::{Code, Problem, Told};
 use crate::serving::Serving;
 
@@ -24,6 +25,7 @@ const OPEN: &[&str] = &["/healthz", "/v1/openapi.json"];
 
 /// Lets a request pass, or answers why not; whatever is answered is dressed and counted.
 pub(crate) async fn gate(State(serving): State<Arc<Serving>>, mut request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
     let is_head = request.method() == http::Method::HEAD;
     let place = serving.requests.clone().try_acquire_owned();
     let answered = match place {
@@ -32,6 +34,7 @@ pub(crate) async fn gate(State(serving): State<Arc<Serving>>, mut request: Reque
     };
     let mut response = match answered {
         Ok(()) => next.run(request).await,
+        Err(problem) if e2b::is_control_path(&path) => E2bError::from(problem).into_response(),
         Err(problem) => problem.into_response(),
     };
     dress(response.headers_mut());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::{AgentState, Agents, RegisteredAgent, RegistryError};
@@ -14,7 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Routes;
-use crate::asked::{By, Filter, NoFilter, named};
+use crate::asked::{By, Filter, Name, NoFilter, named};
 use crate::problem::Problem;
 use crate::reply::json;
 use crate::serving::Serving;
@@ -74,7 +74,7 @@ async fn list(State(serving): State<Arc<Serving>>, By(caller): By, Filter(NoFilt
 async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let view = serving.blocking(move |serving| find(serving, &caller, &name)).await?;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::{ApprovalError, ApprovalReport, ApprovalRequest, Approvals, Matter, PromotionReport};
@@ -16,7 +16,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{Routes, promotions};
-use crate::asked::{Asked, By, Filter, NoFilter, Wanted, named};
+use crate::asked::{Asked, By, Filter, Name, NoFilter, Wanted, named};
 use crate::bounded::{Few, Text};
 use crate::idempotency::once;
 use crate::problem::{Code, Problem};
@@ -132,11 +132,12 @@ async fn list(State(serving): State<Arc<Serving>>, By(caller): By, Filter(NoFilt
 /// Show exactly what will happen
 #[utoipa::path(get, path = "/v1/approvals/{approval}", operation_id = "show_approval", tag = "approvals",
     params(("approval" = String, Path, description = "The approval")),
-    responses((status = 200, description = "What is asked, signed and shown", content_type = "application/json", body = ref("#/components/schemas/ApprovalView"))))]
+    responses((status = 200, description = "What is asked, signed and shown", content_type = "application/json", body = ref("#/components/schemas/ApprovalView")),
+        (status = 409, description = "It cannot be shown as things stand")))]
 async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let view = serving.blocking(move |serving| {
@@ -165,7 +166,7 @@ async fn show(
 async fn decide(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     asked: Asked<DecisionBody>,
 ) -> Result<Response, Problem> {
     let (server, who, body) = (serving.clone(), caller.clone(), asked.body);
@@ -177,7 +178,7 @@ async fn decide(
 }
 
 fn take(serving: &Arc<Serving>, caller: &Caller, name: &str, body: DecisionBody) -> Result<Decided, Problem> {
-    let _task = serving.work.begin()?;
+    let _task = serving.work.begin(&caller.tenant)?;
     let mut approvals = open(serving)?;
     let asked = find(serving, &mut approvals, caller, name)?;
     let person: PersonName =

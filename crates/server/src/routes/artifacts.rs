@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::HeaderValue;
@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Routes;
-use crate::asked::{By, Filter, NoFilter, named};
+use crate::asked::{By, Filter, Name, NoFilter, named};
 use crate::problem::Problem;
 use crate::reply::Parts;
 use crate::serving::{Serving, viewer};
@@ -39,11 +39,11 @@ pub(super) fn routes() -> Routes {
 async fn fetch(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(digest): Path<String>,
+    Name(digest): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let (digest, file, bytes) = serving.blocking(move |serving| open(serving, &caller, &digest)).await?;
-    let (parts, body) = Parts::new();
+    let (parts, body) = Parts::channel();
     tokio::task::spawn_blocking(move || send(file, bytes, &digest, &parts));
     Ok(attachment(body, bytes))
 }

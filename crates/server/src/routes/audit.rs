@@ -61,7 +61,7 @@ async fn audit(
 }
 
 fn measure(serving: &Arc<Serving>, caller: &Caller, body: &AuditBody) -> Result<Audit, Problem> {
-    let task = serving.work.begin()?;
+    let task = serving.work.begin(&caller.tenant)?;
     let request = AuditRequest {
         profile: profile(serving, &body.profile.0)?,
         known_secrets: serving.known_secrets.clone(),

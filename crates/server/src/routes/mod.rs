@@ -76,9 +76,11 @@ pub(crate) fn sent(schemas: &mut Schemas) {
 pub(crate) fn router(serving: &Arc<Serving>) -> Router {
     let (router, _) = all().split_for_parts();
     router
+        .merge(crate::e2b::routes())
         .fallback(no_path)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(serving.clone(), gate))
+        .layer(from_fn_with_state(serving.clone(), crate::e2b::data_plane))
         .with_state(serving.clone())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::{ProfileText, find_profile, missing_in_this_version};
@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Routes;
-use crate::asked::{By, Filter, NoFilter, named};
+use crate::asked::{By, Filter, Name, NoFilter, named};
 use crate::problem::Problem;
 use crate::reply::json;
 use crate::serving::Serving;
@@ -103,7 +103,7 @@ fn all(serving: &Serving) -> Vec<ProfileText> {
 async fn show(
     State(serving): State<Arc<Serving>>,
     By(_): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let name: ProfileName = named("profile", &name)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::{Attachments, OutputTo, PromotionError, PromotionReport, PromotionRequest, RegistryError};
@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 
 use super::Routes;
 use super::runs::Untold;
-use crate::asked::{Asked, By, Filter, NoFilter, Wanted, named};
+use crate::asked::{Asked, By, Filter, Name, NoFilter, Wanted, named};
 use crate::bounded::Text;
 use crate::idempotency::once;
 use crate::problem::{Code, Problem};
@@ -86,7 +86,7 @@ async fn list(State(serving): State<Arc<Serving>>, By(caller): By, Filter(NoFilt
 async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(name): Path<String>,
+    Name(name): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let report = serving.blocking(move |serving| find(serving, &caller, &name)).await?;
@@ -135,7 +135,7 @@ async fn create(
 }
 
 fn promote(serving: &Arc<Serving>, caller: &Caller, body: &PromotionBody) -> Result<PromotionReport, Problem> {
-    let task = serving.work.begin()?;
+    let task = serving.work.begin(&caller.tenant)?;
     let artifact: Digest = body.artifact.0.parse().map_err(|error| Problem::value("artifact", error, "such as `sha256:` and 64 digits"))?;
     let target: TargetName = body.target.0.parse().map_err(|error| Problem::value("target", error, "as the operator names it"))?;
     let request = PromotionRequest {

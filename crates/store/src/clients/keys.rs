@@ -7,8 +7,8 @@ use ringfence_evidence::Digest;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::tenants::agents_of;
 use super::{Clients, millis};
+use crate::database::broken;
 use crate::error::StoreError;
 use crate::run_id::RunId;
 
@@ -139,19 +139,22 @@ impl Clients {
 
     /// Whose key this is; nobody's if it was never made, or was revoked.
     pub fn caller(&mut self, secret: &str) -> Result<Option<Caller>, StoreError> {
-        let now = millis();
-        self.step(async |transaction| {
-            let query = sqlx::query("SELECT id, tenant, kind, used_at FROM keys WHERE sha256 = ? AND revoked_at IS NULL");
-            let Some(row) = query.bind(hash(secret)).fetch_optional(&mut **transaction).await? else { return Ok(None) };
-            let (key, tenant, kind): (String, String, String) = (row.get("id"), row.get("tenant"), row.get("kind"));
-            let kind = kind.parse().map_err(sqlx::Error::Protocol)?;
-            if row.get::<Option<i64>, _>("used_at").is_none_or(|used| (now - used).abs() >= USE_NOTED_EVERY_MS) {
-                let query = sqlx::query("UPDATE keys SET used_at = ? WHERE id = ?").bind(now).bind(&key);
-                query.execute(&mut **transaction).await?;
-            }
-            let agents = agents_of(transaction, &tenant).await?;
-            Ok(Some(Caller { key, tenant, kind, agents }))
-        })
+        let (now, hash) = (millis(), hash(secret));
+        let found = self.all(
+            sqlx::query(
+                "SELECT id, keys.tenant, kind, used_at, agent FROM keys LEFT JOIN tenant_agents ON tenant_agents.tenant = keys.tenant \
+                 WHERE sha256 = ? AND revoked_at IS NULL ORDER BY position",
+            )
+            .bind(&hash),
+        )?;
+        let Some(row) = found.first() else { return Ok(None) };
+        let used: Option<i64> = row.get("used_at");
+        if used.is_none_or(|used| (now - used).abs() >= USE_NOTED_EVERY_MS) {
+            self.all(sqlx::query("UPDATE keys SET used_at = ? WHERE sha256 = ?").bind(now).bind(&hash))?;
+        }
+        let kind = row.get::<String, _>("kind").parse().map_err(|cause: String| broken(&self.database.path, &cause))?;
+        let agents = found.iter().filter_map(|row| row.get("agent")).collect();
+        Ok(Some(Caller { key: row.get("id"), tenant: row.get("tenant"), kind, agents }))
     }
 
     fn new_id(&self) -> Result<String, StoreError> {

@@ -12,7 +12,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sqlx::sqlite::SqliteSynchronous;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow, SqliteSynchronous};
 use sqlx::{Connection, Sqlite, Transaction};
 
 use crate::database::{Database, broken};
@@ -40,6 +41,12 @@ impl Clients {
         check_private(&home.root().join("keys"))?;
         let database = Database::open(&path, &sqlx::migrate!("./clients"), SqliteSynchronous::Full)?;
         Ok(Self { database })
+    }
+
+    /// One statement by itself, and its rows.
+    fn all(&mut self, query: Query<'_, Sqlite, SqliteArguments>) -> Result<Vec<SqliteRow>, StoreError> {
+        let Database { runtime, connection, path } = &mut self.database;
+        runtime.block_on(query.fetch_all(connection)).map_err(|error| broken(path, &error))
     }
 
     /// One transaction: what `work` did is there whole once this returns, or not at all.

@@ -49,7 +49,7 @@ impl Clients {
 }
 
 /// The agents of a tenant, in their order.
-pub(super) async fn agents_of(transaction: &mut Transaction<'_, Sqlite>, tenant: &str) -> Result<Vec<String>, sqlx::Error> {
+async fn agents_of(transaction: &mut Transaction<'_, Sqlite>, tenant: &str) -> Result<Vec<String>, sqlx::Error> {
     let query = sqlx::query("SELECT agent FROM tenant_agents WHERE tenant = ? ORDER BY position").bind(tenant);
     Ok(query.fetch_all(&mut **transaction).await?.iter().map(|row| row.get("agent")).collect())
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_control::{InputRequest, RunRequest, Secret, find_profile};
+use ringfence_control::{InputRequest, RunRequest, Secret, find_profile, names_a_secret};
 use ringfence_isolation::OsText;
 use ringfence_policy::{EnvName, Limits, Sensitivity, Storage, Tier};
 use ringfence_store::Home;
@@ -13,7 +13,6 @@ use ringfence_store::Home;
 use super::RunArguments;
 use crate::cli::Context;
 use crate::cli::out::Failure;
-use crate::config::names_a_secret;
 
 /// The most that one argument or variable may hold, as the kernel has it (MAX_ARG_STRLEN).
 const LONGEST: usize = 128 << 10;

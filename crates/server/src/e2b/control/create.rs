@@ -105,7 +105,13 @@ pub(super) async fn create_old(
     answer(serving.0, by.0, headers, body.0.body, is_secure).await
 }
 
-async fn answer(serving: Arc<Serving>, caller: Caller, headers: HeaderMap, body: CreateBody, is_secure: bool) -> Result<Response, E2bError> {
+async fn answer(
+    serving: Arc<Serving>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: CreateBody,
+    is_secure: bool,
+) -> Result<Response, E2bError> {
     // A client that goes away meanwhile leaves a sandbox behind that its time ends.
     let made = tokio::spawn(async move { make(&serving, &caller, body, is_secure).await }).await;
     let sandbox = made.map_err(|_| E2bError::new(StatusCode::INTERNAL_SERVER_ERROR, "the server could not do this"))??;
@@ -145,6 +151,7 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secu
         is_public: !ask.is_private,
         is_without_network: ask.is_none,
         watchers: envd::Watchers::default(),
+        usual_contexts: tokio::sync::Mutex::default(),
     });
     serving.sandboxes.add(sandbox.clone());
     Ok(sandbox)
@@ -153,7 +160,8 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secu
 impl CreateBody {
     /// What cannot be had here is refused by its name.
     fn check(&self) -> Result<(), E2bError> {
-        let is_asked = |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_null() && v.as_object().is_none_or(|table| !table.is_empty()));
+        let is_asked =
+            |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_null() && v.as_object().is_none_or(|table| !table.is_empty()));
         let asked = [
             ("mcp", is_asked(&self.mcp), "the MCP gateway inside a sandbox"),
             ("iam", is_asked(&self.iam), "identities of a cloud"),

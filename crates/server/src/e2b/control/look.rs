@@ -110,7 +110,8 @@ const PAGE: usize = 100;
 /// Of this tenant's, those that fit; the newest first unless the query says otherwise.
 pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, uri: Uri) -> Result<Response, E2bError> {
     let filter = Filter::of(&query(&uri))?;
-    let mut fitting: Vec<_> = serving.sandboxes.all().into_iter().filter(|s| s.session.about.tenant == caller.tenant && filter.fits(s)).collect();
+    let mut fitting: Vec<_> =
+        serving.sandboxes.all().into_iter().filter(|s| s.session.about.tenant == caller.tenant && filter.fits(s)).collect();
     if !filter.is_ascending {
         fitting.reverse();
     }

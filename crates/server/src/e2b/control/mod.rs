@@ -17,6 +17,8 @@ use super::sandboxes::Sandbox;
 use crate::serving::Serving;
 
 pub(super) use body::Body;
+pub(super) use create::variables;
+pub(super) use look::measure;
 
 pub(super) fn routes() -> Router<Arc<Serving>> {
     let router = Router::new()

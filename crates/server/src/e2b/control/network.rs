@@ -53,9 +53,15 @@ impl Network {
         let destinations = allowed.iter().filter(|host| !EVERYTHING.contains(&host.as_str())).map(|host| destinations(host));
         let destinations: Vec<Destination> = destinations.collect::<Result<Vec<_>, _>>()?.concat();
         if let Some(all) = allowed.iter().find(|host| EVERYTHING.contains(&host.as_str())) {
-            return Err(E2bError::bad(format!("network.allowOut: `{all}` cannot be allowed: name the hosts that are needed, which the profile must list")));
+            return Err(E2bError::bad(format!(
+                "network.allowOut: `{all}` cannot be allowed: name the hosts that are needed, which the profile must list"
+            )));
         }
-        Ok(NetworkAsk { is_none: denies_all && destinations.is_empty(), destinations, is_private: self.allow_public_traffic == Some(false) })
+        Ok(NetworkAsk {
+            is_none: denies_all && destinations.is_empty(),
+            destinations,
+            is_private: self.allow_public_traffic == Some(false),
+        })
     }
 
     /// What would have an effect elsewhere has one here, or is refused.

@@ -36,7 +36,7 @@ pub(super) async fn download(call: Call) -> Result<Response, E2bError> {
     let files = sandbox.session.files()?;
     let opened = tokio::task::spawn_blocking(move || files.read(&at)).await;
     let (file, entry) = opened.map_err(|panic| E2bError::from(serving.failed(&panic)))??;
-    let (parts, body) = Parts::new();
+    let (parts, body) = Parts::channel();
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

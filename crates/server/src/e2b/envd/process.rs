@@ -102,7 +102,8 @@ async fn start(call: Call) -> Result<Response, Fault> {
 
 impl StartBody {
     fn command(self, wall: Option<Duration>) -> Result<CommandRequest, Fault> {
-        let argv: Vec<OsText> = std::iter::once(&self.process.cmd).chain(&self.process.args).map(|text| OsText::from(text.as_str())).collect();
+        let argv: Vec<OsText> =
+            std::iter::once(&self.process.cmd).chain(&self.process.args).map(|text| OsText::from(text.as_str())).collect();
         if argv.iter().any(|argument| argument.as_bytes().contains(&0)) || self.process.cmd.is_empty() {
             return Err(Fault::invalid("the command is empty, or holds a NUL"));
         }

@@ -130,7 +130,10 @@ impl From<SessionError> for Fault {
             SessionError::File(error) => error.into(),
             SessionError::NoCommand { .. } => Self::new(Status::NotFound, error.to_string()),
             SessionError::Refused(refusal) => Self::new(Status::PermissionDenied, format!("{}; {}", refusal.rule, refusal.hint)),
-            SessionError::Commands { .. } | SessionError::InputFull | SessionError::Busy { .. } => Self::new(Status::ResourceExhausted, error.to_string()),
+            SessionError::Commands { .. } | SessionError::InputFull | SessionError::Busy { .. } => {
+                Self::new(Status::ResourceExhausted, error.to_string())
+            }
+            SessionError::Cell(error) => Self::invalid(error.to_string()),
             SessionError::Gone => Self::new(Status::Unavailable, "the sandbox has ended"),
             SessionError::NotBegun { .. } | SessionError::Run(_) | SessionError::Failed { .. } => {
                 Self::new(Status::Internal, "something failed on the server's side; its log says what")
@@ -247,7 +250,7 @@ pub(super) struct Outgoing(mpsc::Sender<std::io::Result<Bytes>>);
 impl Outgoing {
     /// The stream, and the response that carries it.
     pub(super) fn new() -> (Self, Response) {
-        let (parts, body) = Parts::new();
+        let (parts, body) = Parts::channel();
         let mut response = body.into_response();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/connect+json"));
         (Self(parts), response)

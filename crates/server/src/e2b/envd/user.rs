@@ -24,7 +24,10 @@ pub(super) fn check(sandbox: &Sandbox, name: &str) -> Result<(), Fault> {
         true => Ok(()),
         false => Err(Fault::new(
             Status::Unauthenticated,
-            format!("invalid user: there is no user `{}` that could be used here, only `{user}`: nothing in a sandbox runs as another", name.escape_debug()),
+            format!(
+                "invalid user: there is no user `{}` that could be used here, only `{user}`: nothing in a sandbox runs as another",
+                name.escape_debug()
+            ),
         )),
     }
 }

@@ -1,7 +1,7 @@
 //! Folders that are watched: for clients that listen, and for those that ask now and then.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::response::Response;
@@ -90,7 +90,7 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
         if !outgoing.send(&json!({ "start": {} })).await {
             return;
         }
-        let Ok(ready) = watcher.watch.as_fd().try_clone_to_owned().and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE)) else {
+        let Ok(ready) = ready(&watcher.watch) else {
             return outgoing.break_off().await;
         };
         let mut watcher = watcher;
@@ -100,9 +100,7 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
                 () = outgoing.gone() => return,
                 () = sandbox.session.over() => return outgoing.break_off().await,
             };
-            let Ok(readable) = heard else {
-                if outgoing.send(&json!({ "keepalive": {} })).await { continue } else { return }
-            };
+            let Ok(readable) = heard else { if outgoing.send(&json!({ "keepalive": {} })).await { continue } else { return } };
             if let Ok(mut guard) = readable {
                 guard.clear_ready();
             }
@@ -123,6 +121,15 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
         }
     });
     Ok(response)
+}
+
+/// Tells when a watch has something to say.
+#[expect(
+    deprecated,
+    reason = "the descriptor is our own and stays open for as long as it is registered, which is all that the new call asks for"
+)]
+fn ready(watch: &Watch) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(watch.as_fd().try_clone_to_owned()?, Interest::READABLE)
 }
 
 /// Begins to watch for a client that will ask.

@@ -83,7 +83,7 @@ pub(super) async fn create(
 }
 
 fn start(serving: &Arc<Serving>, caller: &Caller, body: &RunBody) -> Result<Started, Problem> {
-    let task = serving.work.begin()?;
+    let task = serving.work.begin(&caller.tenant)?;
     let mut request = body.request(serving, caller)?;
     let handed_over = HandedOver::lay_out(serving, caller, body, &mut request)?;
     let recorded = serving.runner.record(&request).map_err(|error| refused(serving, &error))?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::header::ACCEPT;
 use http::{HeaderMap, StatusCode};
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::follow::follow;
 use super::seen;
-use crate::asked::{By, Filter};
+use crate::asked::{By, Filter, Name};
 use crate::problem::{Code, Problem};
 use crate::reply::json_exact;
 use crate::serving::Serving;
@@ -55,7 +55,7 @@ pub(crate) struct EventList {
 pub(super) async fn events(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(query): Filter<EventQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_evidence::{EVENTS_FILE, STATEMENT_FILE, verify};
@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::seen;
-use crate::asked::{By, Filter, NoFilter};
+use crate::asked::{By, Filter, Name, NoFilter};
 use crate::problem::{Code, Problem};
 use crate::reply::json_exact;
 use crate::serving::Serving;
@@ -50,11 +50,12 @@ pub(crate) struct Verification {
 /// Fetch the evidence of a run
 #[utoipa::path(get, path = "/v1/runs/{run}/evidence", operation_id = "show_run_evidence", tag = "runs",
     params(("run" = String, Path, description = "The run")),
-    responses((status = 200, description = "The evidence", content_type = "application/json", body = ref("#/components/schemas/EvidenceBundle"))))]
+    responses((status = 200, description = "The evidence", content_type = "application/json", body = ref("#/components/schemas/EvidenceBundle")),
+        (status = 409, description = "It cannot be shown as things stand")))]
 pub(super) async fn evidence(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let bundle = serving.blocking(move |serving| bundle(serving, &caller, &run)).await?;

@@ -1,7 +1,7 @@
 //! Events as they happen, as a stream of server-sent events: read from the record, which is the one place where they are.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use ringfence_store::RunId;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::problem::{Code, Problem};
@@ -39,36 +40,40 @@ pub(super) fn follow(serving: &Arc<Serving>, run: RunId, path: PathBuf, after: O
     let place = serving.streams.clone().try_acquire_owned().map_err(|_| {
         Problem::new(Code::Overloaded, "too many streams are open", "list the events instead, or ask again in a while").retry_after(5)
     })?;
-    let (parts, body) = Parts::new();
-    let serving = serving.clone();
+    let (parts, body) = Parts::channel();
+    let (serving, reader) = (serving.clone(), Reader { path, offset: 0, rest: Vec::new(), number: 0, skipped: after, is_over: false });
     tokio::spawn(async move {
         let _place = place;
-        let mut reader = Reader { path, offset: 0, rest: Vec::new(), number: 0, skipped: after, is_over: false };
-        let mut spoke = Instant::now();
-        loop {
-            // Whether it is under way is asked before the record is read: what is written until then is read.
-            let is_under_way = serving.work.run(run.as_str()).is_some();
-            let Ok((next, text)) = serving.blocking(move |serving| reader.read(serving)).await else { return };
-            reader = next;
-            let is_quiet = text.is_empty();
-            let text = if is_quiet && spoke.elapsed() >= BREATHE_EVERY { b":\n\n".to_vec() } else { text };
-            if !text.is_empty() {
-                spoke = Instant::now();
-                if parts.send(Ok(Bytes::from(text))).await.is_err() {
-                    return;
-                }
-            }
-            if reader.is_over || (is_quiet && (!is_under_way || parts.is_closed())) {
-                return;
-            }
-            if is_quiet {
-                sleep(LOOK_EVERY).await;
-            }
-        }
+        tell(&serving, &run, reader, &parts).await;
     });
     let mut response = body.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
+}
+
+/// Tells what comes, until the run is over or nobody listens.
+async fn tell(serving: &Arc<Serving>, run: &RunId, mut reader: Reader, parts: &mpsc::Sender<io::Result<Bytes>>) {
+    let mut spoke = Instant::now();
+    loop {
+        // Whether it is under way is asked before the record is read: what is written until then is read.
+        let is_under_way = serving.work.run(run.as_str()).is_some();
+        let Ok((next, text)) = serving.blocking(move |serving| reader.read(serving)).await else { return };
+        reader = next;
+        let is_quiet = text.is_empty();
+        let text = if is_quiet && spoke.elapsed() >= BREATHE_EVERY { b":\n\n".to_vec() } else { text };
+        if !text.is_empty() {
+            spoke = Instant::now();
+            if parts.send(Ok(Bytes::from(text))).await.is_err() {
+                return;
+            }
+        }
+        if reader.is_over || (is_quiet && (!is_under_way || parts.is_closed())) {
+            return;
+        }
+        if is_quiet {
+            sleep(LOOK_EVERY).await;
+        }
+    }
 }
 
 impl Reader {

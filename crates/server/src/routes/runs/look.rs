@@ -3,18 +3,19 @@
 use std::fs;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_control::RunReport;
 use ringfence_evidence::{EVENTS_FILE, Event, RunEnd, read_chain};
+use ringfence_policy::{AgentId, ProfileName};
 use ringfence_store::{ArtifactRow, Caller, Index, RunFilter, RunId, RunRow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::seen;
-use crate::asked::{By, Filter, NoFilter, named};
+use crate::asked::{By, Filter, Name, NoFilter, named};
 use crate::problem::{Code, Problem, shortened};
 use crate::reply::json;
 use crate::serving::{Serving, viewer};
@@ -157,11 +158,19 @@ impl RunQuery {
             let detail = format!("{what}: `{}` is not possible", shortened(value));
             Err(Problem::new(Code::BadQuery, detail, "see /v1/openapi.json for the parameters that there are"))
         };
-        match (self.limit, &self.state, &self.before) {
-            (Some(limit), _, _) if !(1..=MOST).contains(&limit) => wrong("limit", &limit.to_string()),
-            (_, Some(state), _) if !STATES.contains(&state.as_str()) => wrong("state", state),
-            (_, _, Some(before)) if before.parse::<RunId>().is_err() => wrong("before", before),
-            _ => Ok(()),
+        let is_run = |text: &String| text.parse::<RunId>().is_ok();
+        let is_possible = [
+            ("state", &self.state, self.state.as_ref().is_none_or(|text| STATES.contains(&text.as_str()))),
+            ("before", &self.before, self.before.as_ref().is_none_or(is_run)),
+            ("agent", &self.agent, self.agent.as_ref().is_none_or(|text| text.parse::<AgentId>().is_ok())),
+            ("profile", &self.profile, self.profile.as_ref().is_none_or(|text| text.parse::<ProfileName>().is_ok())),
+        ];
+        if let Some((what, text, _)) = is_possible.into_iter().find(|(_, _, is_possible)| !is_possible) {
+            return wrong(what, text.as_deref().unwrap_or_default());
+        }
+        match self.limit {
+            Some(limit) if !(1..=MOST).contains(&limit) => wrong("limit", &limit.to_string()),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -204,7 +213,7 @@ fn find(serving: &Serving, caller: &Caller, query: &RunQuery) -> Result<RunList,
 pub(super) async fn show(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let view = serving.blocking(move |serving| view(serving, &caller, &run)).await?;
@@ -248,7 +257,7 @@ fn end_of(serving: &Serving, run: &RunId) -> Result<RunEnd, Problem> {
 pub(super) async fn artifacts(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
-    Path(run): Path<String>,
+    Name(run): Name,
     Filter(NoFilter {}): Filter<NoFilter>,
 ) -> Result<Response, Problem> {
     let made = serving.blocking(move |serving| {

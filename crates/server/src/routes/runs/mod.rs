@@ -10,7 +10,7 @@ mod request;
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use ringfence_store::{Caller, RunId};
@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Routes;
-use crate::asked::{Asked, By, Nothing, named};
+use crate::asked::{Asked, By, Name, Nothing, named};
 use crate::idempotency::once;
 use crate::problem::{Code, Problem};
 use crate::reply::json;
@@ -47,12 +47,7 @@ pub(super) fn routes() -> Routes {
 #[utoipa::path(post, path = "/v1/runs/{run}/cancel", operation_id = "cancel_run", tag = "runs",
     params(("run" = String, Path, description = "The run")),
     responses((status = 202, description = "It is asked to stop", content_type = "application/json", body = ref("#/components/schemas/Begun"))))]
-async fn cancel(
-    State(serving): State<Arc<Serving>>,
-    By(caller): By,
-    Path(run): Path<String>,
-    asked: Asked<Nothing>,
-) -> Result<Response, Problem> {
+async fn cancel(State(serving): State<Arc<Serving>>, By(caller): By, Name(run): Name, asked: Asked<Nothing>) -> Result<Response, Problem> {
     let (server, who, Nothing {}) = (serving.clone(), caller.clone(), asked.body);
     once(&serving, &caller, asked.again, async move {
         let run = server.blocking(move |serving| seen(serving, &who, &run)).await?;

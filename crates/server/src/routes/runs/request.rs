@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ringfence_control::{ProfileText, RunRequest, Secret, find_profile};
+use ringfence_control::{ProfileText, RunRequest, Secret, find_profile, names_a_secret};
 use ringfence_isolation::OsText;
 use ringfence_policy::{AgentId, EnvName, Limits, ProfileName};
 use ringfence_store::Caller;
@@ -18,15 +18,13 @@ use crate::serving::Serving;
 const LONGEST: usize = 128 << 10;
 /// The profile of a run that names none.
 const USUAL_PROFILE: &str = "data-analysis";
-/// Parts of names by which variables with secrets are known.
-const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASS", "CREDENTIAL", "APIKEY", "_KEY", "AUTH", "DSN", "COOKIE"];
 
 /// A run that is asked for.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBody {
     /// Program and arguments.
-    #[schemars(length(min = 1))]
+    #[schemars(length(min = 1), extend("prefixItems" = [{"type": "string", "minLength": 1, "maxLength": 131_071, "pattern": "^[^\\u0000]+$"}]))]
     pub(super) command: Few<Text<0, 131_071>, 1024>,
     /// Class of work: the name of a profile; `data-analysis` if not named.
     #[schemars(regex(pattern = "^[a-z0-9][a-z0-9-]{0,63}$"))]
@@ -215,8 +213,4 @@ fn agent(name: Option<&str>, caller: &Caller) -> Result<AgentId, Problem> {
         true => Ok(agent),
         false => Err(not_allowed(name)),
     }
-}
-
-fn names_a_secret(name: &str) -> bool {
-    SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word))
 }

@@ -1,0 +1,13 @@
+//! A real server on loopback with a real home, and strangers who ask it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "a test may stop, and starts what it tests")]
+
+mod approvals;
+mod bodies;
+mod described;
+mod ends;
+mod gate;
+mod hostile;
+mod rig;
+mod runs;
+mod slow;
+mod tenants;
