@@ -30,7 +30,7 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         storage: request.storage,
         sensitivity: request.sensitivity,
         state: request.state.clone(),
-        from_session: false,
+        from_session: request.from.is_some(),
         without_network: request.without_network,
     }
 }

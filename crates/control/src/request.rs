@@ -8,6 +8,8 @@ use std::sync::Arc;
 use ringfence_isolation::{OsText, own_stdin};
 use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, StateName, Storage, TenantName, Tier, WorkspacePath};
 
+use ringfence_store::StateId;
+
 use crate::profiles::ProfileText;
 
 /// A file or folder to be seen at `/inputs/NAME`.
@@ -78,6 +80,8 @@ pub struct RunRequest {
     pub storage: Option<Storage>,
     /// The state to begin with, and to keep what is written in.
     pub state: Option<StateName>,
+    /// The kept files of an earlier session to begin with; not with a named state.
+    pub from: Option<StateId>,
     /// How sensitive the work is, at least.
     pub sensitivity: Option<Sensitivity>,
     /// Program and arguments.
@@ -113,6 +117,7 @@ impl RunRequest {
             tier: None,
             storage: None,
             state: None,
+            from: None,
             sensitivity: None,
             command,
             has_stdin: false,
