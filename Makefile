@@ -54,4 +54,5 @@ soak:            ## the tests that repeat, in full: 200 kills, every full disk, 
 bench:           ## how long a run takes beside bubblewrap and others, one at a time and many at once (BENCH_ROUNDS)
 	@scripts/setup.sh python3 cc bubblewrap proxies
 	cargo bench --quiet -p ringfence --bench fence
+	cargo bench --quiet -p ringfence --bench serving
 	cargo bench --quiet -p ringfence-egress --bench proxy

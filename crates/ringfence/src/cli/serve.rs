@@ -30,6 +30,9 @@ pub(crate) struct ServeArguments {
     /// Name by which clients reach it, beside addresses and localhost; repeatable
     #[arg(long, value_name = "NAME")]
     host_name: Vec<String>,
+    /// Sandboxes that are made ahead, of each of the plans that sessions used last
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=256))]
+    parked: u16,
     /// How long what is under way may go on once it is asked to stop
     #[arg(long, value_name = "TIME", default_value = "5s")]
     drain: String,
@@ -61,6 +64,7 @@ fn options(context: &Context, arguments: &ServeArguments) -> Result<ServeOptions
         tls: tls.map(|(certificates, key)| TlsFiles { certificates, key }),
         host_names: arguments.host_name.clone(),
         drain: Duration::from_millis(drain),
+        parked: usize::from(arguments.parked),
         known_secrets: context.config.known_secrets.clone(),
         homes: context.config.homes(),
         ..ServeOptions::on(arguments.listen, tell)
