@@ -25,6 +25,8 @@ pub(crate) struct Serving {
     pub(crate) sessions: Sessions,
     /// Those of E2B's clients.
     pub(crate) sandboxes: Sandboxes,
+    /// Paused sandboxes go on one after another.
+    pub(crate) resuming: tokio::sync::Mutex<()>,
     pub(crate) clients: Mutex<Clients>,
     pub(crate) limits: Limits,
     pub(crate) hosts: Hosts,
@@ -56,6 +58,7 @@ impl Serving {
         Ok(Arc::new(Self {
             sessions: Sessions::of(runner.clone(), limits.sessions),
             sandboxes: Sandboxes::default(),
+            resuming: tokio::sync::Mutex::default(),
             runner,
             clients: Mutex::new(clients),
             hosts: Hosts::of(&options.host_names),

@@ -94,6 +94,7 @@ pub struct Session {
     kept_about: Mutex<serde_json::Value>,
     /// Whether it is being saved.
     is_saving: AtomicBool,
+    pauses_at_timeout: AtomicBool,
     state: Mutex<State>,
     over: watch::Sender<bool>,
     report: watch::Sender<Sealed>,
@@ -133,6 +134,7 @@ impl Session {
             said,
             kept_about: Mutex::default(),
             is_saving: AtomicBool::new(false),
+            pauses_at_timeout: AtomicBool::new(false),
             state: Mutex::new(state),
             over: watch::Sender::new(false),
             report: watch::Sender::new(None),
@@ -270,6 +272,22 @@ impl Session {
         self.check_may_be_kept()?;
         *self.kept_about.lock().unwrap_or_else(PoisonError::into_inner) = about;
         Ok(self.close(ClosedBy::Pause).await)
+    }
+
+    /// When its time is up it is paused, and not just ended: its files are kept, with `about`.
+    ///
+    /// # Errors
+    /// Nothing of this run may outlive it.
+    pub fn pause_at_timeout(&self, about: serde_json::Value) -> Result<(), SessionError> {
+        self.check_may_be_kept()?;
+        *self.kept_about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        self.pauses_at_timeout.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// By what it is closed when its time is up.
+    pub(crate) fn closed_at_timeout(&self) -> ClosedBy {
+        if self.pauses_at_timeout.load(Ordering::Acquire) { ClosedBy::Pause } else { ClosedBy::Timeout }
     }
 
     /// Its files as they are, to be read by any thread.
