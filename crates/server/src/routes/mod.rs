@@ -9,6 +9,7 @@ mod profiles;
 mod promotions;
 mod runs;
 mod sessions;
+mod states;
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Routes {
         .merge(health::routes())
         .merge(runs::routes())
         .merge(sessions::routes())
+        .merge(states::routes())
         .merge(artifacts::routes())
         .merge(profiles::routes())
         .merge(audit::routes())
@@ -56,6 +58,8 @@ pub(crate) fn answered(schemas: &mut Schemas) {
     schemas.add::<runs::ArtifactList>("ArtifactList");
     schemas.add::<sessions::SessionList>("SessionList");
     schemas.add::<sessions::SessionView>("SessionView");
+    schemas.add::<states::StateList>("StateList");
+    schemas.add::<states::StateView>("StateView");
     schemas.add::<sessions::CommandList>("CommandList");
     schemas.add::<sessions::CommandView>("CommandView");
     schemas.add::<sessions::CommandDone>("CommandDone");

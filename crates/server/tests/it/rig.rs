@@ -215,6 +215,9 @@ fn described(method: &str, path: &str, reply: &Reply) {
     if let Some(place) = response["$ref"].as_str() {
         response = document().pointer(place.trim_start_matches('#')).unwrap();
     }
+    if response["content"].is_null() {
+        return assert!(reply.body.is_empty(), "{method} {path} has no body by its description: {reply:?}");
+    }
     let kind = reply.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default();
     let content = &response["content"][kind];
     assert!(!content.is_null(), "{method} {path} does not tell of `{kind}`: {reply:?}");

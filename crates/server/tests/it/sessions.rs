@@ -173,6 +173,34 @@ fn ports_are_reached_with_their_token() {
 }
 
 #[test]
+fn files_are_kept_by_snapshot_by_pause_and_by_name() {
+    let rig = Rig::new();
+    let session = Standing::new(&rig, &json!({}));
+    session.run("echo one > a; mkdir -p /tmp/x; echo two > /tmp/x/b");
+    let kept = session.post("/snapshots", &json!({})).json();
+    session.run("echo changed > a");
+    let other = Standing::new(&rig, &json!({"from": kept["state"]}));
+    assert_eq!(other.run("cat a /tmp/x/b")["stdout"], "one\ntwo\n");
+    let report = session.post("/pause", &json!({})).json();
+    assert_eq!(report["end"], json!({"kind": "closed", "by": "pause"}), "{report}");
+    let states = rig.get("/v1/states").json();
+    let kinds: Vec<&str> = states["states"].as_array().unwrap().iter().map(|state| state["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["snapshot", "paused"]);
+    let again = Standing::new(&rig, &json!({"from": states["states"][1]["state"]}));
+    assert_eq!(again.run("cat a")["stdout"], "changed\n");
+    let place = format!("/v1/states/{}", kept["state"].as_str().unwrap());
+    assert_eq!(rig.ask_as(&rig.tenant("other"), "GET", &place, "", None).code(), "not_found");
+    assert_eq!(rig.ask_as(&rig.key, "DELETE", &place, "", None).status, 204);
+    assert_eq!((rig.get(&place).code(), rig.post("/v1/sessions", &json!({"from": kept["state"]})).code()), ("not_found".into(), "not_found".into()));
+    let named = Standing::new(&rig, &json!({"state": "book"}));
+    named.run("echo kept > n");
+    assert_eq!(rig.post("/v1/sessions", &json!({"state": "book"})).code(), "policy_refused", "one at a time");
+    assert_eq!(named.delete("").status, 200);
+    let report = rig.run(&json!({"command": ["cat", "n"], "state": "book", "profile": "base"}));
+    assert_eq!(report["stdout"], "kept\n", "{report}");
+}
+
+#[test]
 fn what_cannot_be_had_is_a_problem_with_its_rule() {
     let rig = Rig::new();
     let refused = |body: Value| {

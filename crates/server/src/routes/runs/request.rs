@@ -53,6 +53,9 @@ pub(crate) struct RunBody {
     /// How sensitive the work is, at least.
     #[schemars(extend("enum" = ["public", "internal", "confidential", "restricted", null]))]
     pub(crate) sensitivity: Option<Text<1, 16>>,
+    /// State by name: begins with what the last run left under it, and leaves its own.
+    #[schemars(regex(pattern = "^[a-z0-9][a-z0-9._-]{0,63}$"))]
+    pub(crate) state: Option<Text<1, 64>>,
     /// Standard input, as text.
     pub(crate) stdin: Option<Text<0, 8_388_608>>,
     /// Standard input, in base 64.
@@ -106,6 +109,7 @@ impl RunBody {
             tier: one("tier", self.tier.as_ref())?,
             storage: one("storage", self.storage.as_ref())?,
             sensitivity: one("sensitivity", self.sensitivity.as_ref())?,
+            state: crate::routes::sessions::kept_name(self.state.as_ref())?,
             has_stdin: self.stdin.is_some() || self.stdin_base64.is_some(),
             tenant: Some(caller.tenant.parse().map_err(|error| serving.failed(&error))?),
             known_secrets,

@@ -7,8 +7,9 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use ringfence_control::{About, SessionRequest};
+use ringfence_control::{About, RunRequest, SessionRequest};
 use ringfence_evidence::ClosedBy;
+use ringfence_policy::StateName;
 use ringfence_store::Caller;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -22,6 +23,7 @@ use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::reply::{json, located};
 use crate::routes::runs::RunBody;
+use crate::routes::states::found;
 use crate::serving::Serving;
 
 /// The profile of a session that names none.
@@ -66,6 +68,12 @@ pub(crate) struct SessionBody {
     /// How sensitive the work is, at least.
     #[schemars(extend("enum" = ["public", "internal", "confidential", "restricted", null]))]
     sensitivity: Option<Text<1, 16>>,
+    /// State by name: begins with what the last run left under it, and leaves its own.
+    #[schemars(regex(pattern = "^[a-z0-9][a-z0-9._-]{0,63}$"))]
+    state: Option<Text<1, 64>>,
+    /// The id of what was kept, to begin with.
+    #[schemars(regex(pattern = "^[0-9a-hjkmnp-tv-z]{26}$"))]
+    from: Option<Text<26, 26>>,
     /// Words of the client's own, by which it finds the session again.
     #[serde(default)]
     metadata: Table<Text<0, 1024>, 64>,
@@ -118,9 +126,16 @@ pub(super) async fn create(State(serving): State<Arc<Serving>>, By(caller): By, 
 
 async fn make(serving: &Arc<Serving>, caller: &Caller, body: SessionBody) -> Result<Arc<Sandbox>, Problem> {
     let (seconds, without_network, is_public) = (body.timeout.unwrap_or(USUAL_SECONDS), body.without_network, body.public_ports);
+    let (state, from) = (kept_name(body.state.as_ref())?, body.from.as_ref().map(|from| from.0.clone()));
     let (run, metadata) = body.into_run();
     let who = caller.clone();
-    let mut run = serving.blocking(move |serving| run.ask(serving, &who, Vec::new())).await?;
+    let mut run = serving
+        .blocking(move |serving| {
+            let begins_with = from.map(|from| found(serving, &who, &from)).transpose()?;
+            Ok(RunRequest { from: begins_with.map(|state| state.id), ..run.ask(serving, &who, Vec::new())? })
+        })
+        .await?;
+    run.state = state;
     run.without_network = without_network;
     let about = About {
         tenant: caller.tenant.clone(),
@@ -132,6 +147,12 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: SessionBody) -> Res
     let request = SessionRequest { run, time: Some(Duration::from_secs(seconds)), about };
     let session = serving.sessions.create(request).await.map_err(|error| refused(serving, error))?;
     Sandbox::known(serving, session, template, is_public).map_err(|error| serving.failed(&error))
+}
+
+/// The name of a state.
+pub(crate) fn kept_name(text: Option<&Text<1, 64>>) -> Result<Option<StateName>, Problem> {
+    let parse = |text: &Text<1, 64>| text.0.parse().map_err(|error| Problem::value("state", error, "such as `notebook-1`"));
+    text.map(parse).transpose()
 }
 
 /// How long a session may go on.

@@ -4,6 +4,7 @@ mod commands;
 mod contexts;
 mod create;
 mod files;
+mod keep;
 mod look;
 mod output;
 
@@ -22,7 +23,7 @@ use crate::serving::Serving;
 
 pub(crate) use commands::{CommandBody, CommandDone, CommandList, CommandView, InputBody as StdinBody, SignalBody, WindowBody};
 pub(crate) use contexts::{CellBody, ContextBody, ContextList, ContextView};
-pub(crate) use create::{SessionBody, TimeBody};
+pub(crate) use create::{SessionBody, TimeBody, kept_name};
 pub(crate) use files::{FileBody, FileList, FileView, MoveBody, Written};
 pub(crate) use look::{SessionList, SessionView};
 
@@ -31,6 +32,8 @@ pub(super) fn routes() -> Routes {
         .routes(routes!(look::list, create::create))
         .routes(routes!(look::show, create::close))
         .routes(routes!(create::give_time))
+        .routes(routes!(keep::pause))
+        .routes(routes!(keep::snapshot))
         .routes(routes!(commands::list, commands::start))
         .routes(routes!(commands::show))
         .routes(routes!(output::follow))
