@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_control::{Runner, Secret, Sessions};
+use ringfence_control::{About, Runner, Secret, Session, Sessions};
 use ringfence_policy::TenantName;
 use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
 use tokio::sync::Semaphore;
@@ -14,7 +14,8 @@ use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::options::ServeOptions;
 use crate::problem::Problem;
-use crate::work::Work;
+use crate::moment::rfc3339;
+use crate::work::{RunUnderWay, Work};
 
 /// What a server has while it serves.
 pub(crate) struct Serving {
@@ -78,6 +79,17 @@ impl Serving {
         self.runner.home()
     }
 
+    /// A run that is under way: of one command, or a session.
+    pub(crate) fn under_way(&self, run: &str) -> Option<RunUnderWay> {
+        self.work.run(run).or_else(|| self.sessions.find(run).map(|session| of_session(&session)))
+    }
+
+    /// Every run that is under way.
+    pub(crate) fn all_under_way(&self) -> Vec<(String, RunUnderWay)> {
+        let sessions = self.sessions.all().into_iter().map(|session| (session.run.to_string(), of_session(&session)));
+        self.work.runs().into_iter().chain(sessions).collect()
+    }
+
     /// Tells the operator.
     pub(crate) fn log(&self, line: &str) {
         (self.log)(line);
@@ -106,6 +118,11 @@ impl Serving {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut clients).map_err(|error| self.failed(&error))
     }
+}
+
+fn of_session(session: &Session) -> RunUnderWay {
+    let About { tenant, agent, profile, .. } = session.about.clone();
+    RunUnderWay { tenant, agent, profile, started_at: rfc3339(session.started_at) }
 }
 
 /// As whom a caller sees things.

@@ -9,5 +9,6 @@ mod gate;
 mod hostile;
 mod rig;
 mod runs;
+mod sessions;
 mod slow;
 mod tenants;

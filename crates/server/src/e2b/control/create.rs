@@ -149,7 +149,6 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secu
         token: is_secure.then(token).transpose()?,
         traffic_token: token()?,
         is_public: !ask.is_private,
-        is_without_network: ask.is_none,
         watchers: envd::Watchers::default(),
         usual_contexts: tokio::sync::Mutex::default(),
     });
