@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_control::{
-    About, Attachments, CommandEvent, CommandRequest, OutputTo, Progress, RunReport, RunRequest, Runner, Session, SessionError,
-    SessionRequest, Sessions, Settings, find_profile,
+    About, Attachments, CommandEvent, CommandRequest, OutputTo, Progress, ReplayError, ReplayRequest, RunReport, RunRequest, Runner,
+    Session, SessionError, SessionRequest, Sessions, Settings, find_profile,
 };
 use ringfence_evidence::{ClosedBy, Event, RunEnd, read_chain};
 use ringfence_isolation::OsText;
@@ -104,6 +104,10 @@ fn a_run_begins_with_what_the_last_one_of_the_name_left() {
     .map(|is| at(&events, is));
     assert!(restored < started && started < dead && dead < saved && saved < ended && ended.len() == 1, "{events:?}");
     assert_eq!(place.notes("cat note").0, "one\ntwo\n");
+    let mut heard = Heard(Vec::new());
+    let attachments = Attachments { output: OutputTo::Report, progress: &mut heard, cancel: None };
+    let again = place.runner.replay(&report.run.parse().unwrap(), &ReplayRequest::default(), attachments).unwrap_err();
+    assert!(matches!(&again, ReplayError::NotRun { cause, .. } if cause.contains("files of an earlier run")), "{again}");
     // A run that names no state has none.
     let report = place.run(&place.request("data-analysis", None, "ls -A"));
     assert_eq!((report.stdout.as_deref(), report.state), (Some(""), None));

@@ -32,6 +32,7 @@ mod recipe;
 mod registry;
 mod replay;
 mod serve;
+mod state;
 mod storage;
 mod support;
 mod tools;
