@@ -191,7 +191,7 @@ fn files_are_kept_by_snapshot_by_pause_and_by_name() {
     let place = format!("/v1/states/{}", kept["state"].as_str().unwrap());
     assert_eq!(rig.ask_as(&rig.tenant("other"), "GET", &place, "", None).code(), "not_found");
     assert_eq!(rig.ask_as(&rig.key, "DELETE", &place, "", None).status, 204);
-    assert_eq!((rig.get(&place).code(), rig.post("/v1/sessions", &json!({"from": kept["state"]})).code()), ("not_found".into(), "not_found".into()));
+    assert_eq!((rig.get(&place).code(), rig.post("/v1/sessions", &json!({"from": kept["state"]})).code()), ("not_found".into(), "invalid_value".into()));
     let named = Standing::new(&rig, &json!({"state": "book"}));
     named.run("echo kept > n");
     assert_eq!(rig.post("/v1/sessions", &json!({"state": "book"})).code(), "policy_refused", "one at a time");

@@ -131,7 +131,7 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: SessionBody) -> Res
     let who = caller.clone();
     let mut run = serving
         .blocking(move |serving| {
-            let begins_with = from.map(|from| found(serving, &who, &from)).transpose()?;
+            let begins_with = from.map(|from| found(serving, &who, &from).map_err(|problem| no_state(&problem))).transpose()?;
             Ok(RunRequest { from: begins_with.map(|state| state.id), ..run.ask(serving, &who, Vec::new())? })
         })
         .await?;
@@ -147,6 +147,10 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: SessionBody) -> Res
     let request = SessionRequest { run, time: Some(Duration::from_secs(seconds)), about };
     let session = serving.sessions.create(request).await.map_err(|error| refused(serving, error))?;
     Sandbox::known(serving, session, template, is_public).map_err(|error| serving.failed(&error))
+}
+
+fn no_state(problem: &Problem) -> Problem {
+    Problem::value("from", problem.in_words(), "see GET /v1/states")
 }
 
 /// The name of a state.
