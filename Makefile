@@ -1,7 +1,7 @@
 # What a developer does with ringfence. `make demo` and `make test` do their own set-up on a fresh Debian machine with Rust, as root or as an
 # ordinary user; only installing missing system packages needs root, and says so.
 
-.PHONY: demo test check docs deny guest fuzz soak bench help
+.PHONY: demo test check docs deny guest clients fuzz soak bench help
 
 help:            ## list the targets
 	@grep -E '^[a-z]+: +##' Makefile | sed 's/: *##/\t/'
@@ -11,7 +11,7 @@ demo:            ## analyse a real data set in a sandbox, try three things that 
 	@scripts/demo.sh
 
 test:            ## every test: real kernel, real tools, as root also as an ordinary user
-	@scripts/setup.sh python3 cc git openssl make real-tools busybox network package-clients venv
+	@scripts/setup.sh python3 cc git openssl make real-tools busybox network package-clients venv clients-python-2.45.1 clients-python-2.63.0
 	@scripts/registry.sh
 	cargo test --workspace
 
@@ -37,6 +37,10 @@ guest:           ## another kernel and a pure cgroup v2 tree, in a small emulate
 	@scripts/setup.sh qemu cc
 	cargo build --release -p ringfence
 	scripts/guest.sh target/release/ringfence scripts/guest-checks.sh
+
+clients:         ## every client of E2B that is pinned in clients/, unmodified, against a server of ours
+	cargo build -p ringfence
+	@scripts/clients.sh
 
 fuzz:            ## fuzz what strangers write: 10 minutes or 200,000 inputs a target (FUZZ_SECONDS, FUZZ_RUNS)
 	@scripts/setup.sh cc c++

@@ -29,6 +29,8 @@ for tool in "$@"; do
         bubblewrap) need bwrap bubblewrap ;;
         busybox) need busybox busybox-static ;;
         cargo-deny) ;;
+        clients-javascript) need node nodejs; need npm npm ;;
+        clients-*) /usr/bin/python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv) ;;
         qemu)
             need qemu-system-x86_64 qemu-system-x86; need busybox busybox-static; need cpio cpio
             compgen -G '/boot/vmlinuz-*-cloud-amd64' >/dev/null || missing+=(linux-image-cloud-amd64) ;;
@@ -55,6 +57,24 @@ for tool in "$@"; do
                 rm -rf target/test-tools
                 /usr/bin/python3 -m venv target/test-tools
                 target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt
+            fi ;;
+        clients-javascript) # a client of E2B for JavaScript, in the versions that are pinned
+            if ! cmp -s clients/javascript/package-lock.json target/clients-javascript/package-lock.json; then
+                rm -rf target/clients-javascript
+                mkdir -p target/clients-javascript
+                cp clients/javascript/package.json target/clients-javascript
+                (cd target/clients-javascript && cp ../../clients/javascript/package-lock.json . && npm ci --silent --no-audit --no-fund) \
+                    || { rm -rf target/clients-javascript; exit 1; }
+            fi
+            cp clients/javascript/run.js target/clients-javascript ;;
+        clients-*) # a client of E2B for Python, in the versions that are pinned
+            pinned=clients/${tool#clients-}/requirements.txt
+            case $tool in clients-python-*) pinned=clients/python/requirements-${tool#clients-python-}.txt ;; esac
+            if ! cmp -s "$pinned" "target/$tool/pinned.txt"; then
+                rm -rf "target/$tool"
+                /usr/bin/python3 -m venv "target/$tool"
+                "target/$tool/bin/pip" install --quiet --disable-pip-version-check -r "$pinned"
+                cp "$pinned" "target/$tool/pinned.txt"
             fi ;;
         cargo-deny)
             [ -x target/tools/bin/cargo-deny ] || cargo install --quiet --locked --root target/tools cargo-deny ;;

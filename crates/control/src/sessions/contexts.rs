@@ -1,6 +1,5 @@
 //! Code contexts of a session: workers that run cells one after another, each a command of the session with a task beside it.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,12 +50,12 @@ struct Cell {
     begun: oneshot::Sender<Result<(), ContextError>>,
 }
 
-/// The contexts of a session.
+/// The contexts of a session, the oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts(Mutex<BTreeMap<String, Arc<CodeContext>>>);
+pub(crate) struct Contexts(Mutex<Vec<Arc<CodeContext>>>);
 
 impl Contexts {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Arc<CodeContext>>> {
+    fn known(&self) -> MutexGuard<'_, Vec<Arc<CodeContext>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,14 +67,14 @@ impl CodeContext {
 }
 
 impl Session {
-    /// Every code context, in the order of their names.
+    /// Every code context, the oldest first.
     pub fn contexts(&self) -> Vec<Arc<CodeContext>> {
-        self.contexts.known().values().cloned().collect()
+        self.contexts.known().clone()
     }
 
     /// A code context by its name.
     pub fn context(&self, id: &str) -> Option<Arc<CodeContext>> {
-        self.contexts.known().get(id).cloned()
+        self.contexts.known().iter().find(|context| context.id == id).cloned()
     }
 
     /// Starts a code context, in the workspace if no folder is named.
@@ -90,8 +89,8 @@ impl Session {
         }
         let cwd = cwd.unwrap_or_else(|| self.user.home());
         let worker = self.start_worker(language, &cwd).await?;
-        let context = Arc::new(CodeContext { id: id.clone(), language, cwd, worker: Mutex::new(worker) });
-        self.contexts.known().insert(id, context.clone());
+        let context = Arc::new(CodeContext { id, language, cwd, worker: Mutex::new(worker) });
+        self.contexts.known().push(context.clone());
         Ok(context)
     }
 
@@ -105,7 +104,7 @@ impl Session {
 
     /// Ends a code context.
     pub fn remove_context(&self, context: &CodeContext) -> Result<(), SessionError> {
-        self.contexts.known().remove(&context.id);
+        self.contexts.known().retain(|known| known.id != context.id);
         self.end_worker(&context.worker(), "ContextRemoved")
     }
 

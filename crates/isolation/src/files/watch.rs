@@ -74,13 +74,19 @@ impl Files {
         let _rights = self.rights()?;
         let mut events = Vec::new();
         for seen in watch.read()? {
+            let Some(change) = seen.change else {
+                watch.folders.remove(&seen.folder);
+                continue;
+            };
             let Some((at, folder)) = watch.folders.get(&seen.folder) else { continue };
             let name = below(at, &seen.name);
             let made = (watch.is_recursive && seen.is_new_folder).then(|| openat(folder, seen.name.as_slice(), FOLDER, Mode::empty()));
+            events.push(FileEvent { name: name.clone(), change });
             if let Some(Ok(made)) = made {
-                watch.add(name.clone(), made)?;
+                // What came into it before it was watched is told as if it had been.
+                let found = watch.add(name, made)?;
+                events.extend(found.into_iter().flat_map(Found::events));
             }
-            events.push(FileEvent { name, change: seen.change });
         }
         Ok(events)
     }
@@ -88,24 +94,42 @@ impl Files {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// One word of the kernel's.
+/// One word of the kernel's; without a change it is that the folder is watched no more, because it is gone.
 struct Seen {
     folder: i32,
     name: Vec<u8>,
-    change: FileChange,
+    change: Option<FileChange>,
     is_new_folder: bool,
 }
 
+/// Something in a folder that was not watched before.
+struct Found {
+    name: OsText,
+    is_file: bool,
+}
+
+impl Found {
+    fn events(self) -> impl Iterator<Item = FileEvent> {
+        let written = self.is_file.then(|| FileEvent { name: self.name.clone(), change: FileChange::Write });
+        std::iter::once(FileEvent { name: self.name, change: FileChange::Create }).chain(written)
+    }
+}
+
 impl Watch {
-    /// Adds a folder and, in a recursive watch, those in it.
-    fn add(&mut self, relative: OsText, folder: OwnedFd) -> Result<(), FileError> {
+    /// Adds a folder and, in a recursive watch, those in it. Each is watched before it is looked into, so that nothing is missed between the two; answers
+    /// with what a recursive watch found.
+    fn add(&mut self, relative: OsText, folder: OwnedFd) -> Result<Vec<Found>, FileError> {
+        let mut found = Vec::new();
         let mut waiting = vec![(relative, folder)];
         while let Some((at, folder)) = waiting.pop() {
             if self.folders.len() >= MOST_FOLDERS {
                 return Err(FileError::TooMany { path: self.path.escaped(), most: MOST_FOLDERS });
             }
+            let flags = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
+            let number = add_watch(&self.inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), flags).at(&self.path)?;
             if self.is_recursive {
                 for (name, kind) in crate::workspace::list(&folder).at(&self.path)? {
+                    found.push(Found { name: below(&at, &name), is_file: kind == FileType::RegularFile });
                     if kind == FileType::Directory
                         && let Ok(inside) = openat(&folder, name.as_slice(), FOLDER, Mode::empty())
                         && is_kept(&inside)
@@ -114,11 +138,9 @@ impl Watch {
                     }
                 }
             }
-            let flags = WatchFlags::CREATE | WatchFlags::MODIFY | WatchFlags::DELETE | WatchFlags::MOVE | WatchFlags::ATTRIB;
-            let number = add_watch(&self.inotify, format!("/proc/self/fd/{}", folder.as_raw_fd()), flags).at(&self.path)?;
             self.folders.insert(number, (at, folder));
         }
-        Ok(())
+        Ok(found)
     }
 
     fn read(&self) -> Result<Vec<Seen>, FileError> {
@@ -130,7 +152,9 @@ impl Watch {
                 Ok(event) => {
                     let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
                     let flags = event.events();
-                    if let (Some(change), false) = (change_of(flags), name.is_empty()) {
+                    if flags.contains(ReadFlags::IGNORED) {
+                        seen.push(Seen { folder: event.wd(), name, change: None, is_new_folder: false });
+                    } else if let (change @ Some(_), false) = (change_of(flags), name.is_empty()) {
                         let is_new_folder = flags.contains(ReadFlags::ISDIR) && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
                         seen.push(Seen { folder: event.wd(), name, change, is_new_folder });
                     }

@@ -12,6 +12,7 @@ mod clock;
 mod command_line;
 mod crash;
 mod crowd;
+mod e2b;
 mod edits;
 mod evidence;
 mod export;

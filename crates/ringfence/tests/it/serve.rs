@@ -8,24 +8,28 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, binary};
 
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    address: String,
+    pub(crate) address: String,
     key: String,
+    pub(crate) e2b_key: String,
 }
 
 impl Serving {
     /// Starts a server, and reads what it says first.
-    fn start(place: &Place, options: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         let mut command = place.command(binary());
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut key = String::new();
+        let (mut key, mut e2b_key) = (String::new(), String::new());
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let address = loop {
             let line = lines.next().unwrap();
             if let Some(at) = line.find("rf_") {
                 key = line[at..].to_owned();
+            }
+            if let Some(at) = line.find("e2b_") {
+                e2b_key = line[at..].to_owned();
             }
             if let Some(at) = line.find("://") {
                 break line[at + 3..].to_owned();
@@ -33,7 +37,7 @@ impl Serving {
         };
         // Whatever it says later does not fill a pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address, key }
+        Self { child, address, key, e2b_key }
     }
 
     fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
@@ -49,7 +53,7 @@ impl Serving {
         (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
     }
 
-    fn signal(mut self, signal: rustix::process::Signal) -> Option<i32> {
+    pub(crate) fn signal(mut self, signal: rustix::process::Signal) -> Option<i32> {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap().code()
     }

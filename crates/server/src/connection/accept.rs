@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::Peer;
+use super::line::{Line, Resetting};
 use super::paced::Paced;
 use super::peers::Peers;
 use crate::serving::Serving;
@@ -81,22 +82,25 @@ async fn serve(listening: &Listening, stream: TcpStream, address: SocketAddr, st
 
 async fn answer<S>(listening: &Listening, stream: S, address: SocketAddr, mut stop: watch::Receiver<bool>)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Resetting + Unpin + Send + 'static,
 {
     let limits = &listening.serving.limits;
     let router = listening.router.clone();
+    let line = Line::default();
+    let stream = Paced::new(stream, line.clone(), limits.head_bytes, limits.write_pause);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(address.ip()));
+        request.extensions_mut().insert(line.clone());
         router.clone().oneshot(request.map(axum::body::Body::new))
     });
-    let stream = Paced::new(stream, limits.head_bytes, limits.write_pause);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time)
         .max_buf_size(limits.head_bytes)
         .max_headers(limits.head_fields)
         .half_close(false)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     let is_over = tokio::select! {
         served = connection.as_mut() => { drop(served); true }

@@ -2,11 +2,13 @@
 
 mod accept;
 mod framing;
+mod line;
 mod paced;
 mod peers;
 mod tls;
 
 pub(crate) use accept::{Listening, accept};
+pub(crate) use line::Line;
 pub(crate) use peers::network_of;
 pub(crate) use tls::acceptor;
 

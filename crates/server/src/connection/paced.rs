@@ -9,22 +9,32 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::framing::Framing;
+use super::line::{Line, Resetting};
 
 /// Stands where a request has no single meaning: no reader takes it for part of one.
 const NO_REQUEST: u8 = 0;
 
 /// A connection that is read strictly and written with a limit.
 #[derive(Debug)]
-pub(super) struct Paced<S> {
+pub(super) struct Paced<S: Resetting> {
     inner: S,
+    line: Line,
     framing: Framing,
     pause: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Paced<S> {
-    pub(super) fn new(inner: S, head_bytes: usize, pause: Duration) -> Self {
-        Self { inner, framing: Framing::new(2 * head_bytes), pause, waiting: None }
+impl<S: Resetting> Drop for Paced<S> {
+    fn drop(&mut self) {
+        if self.line.is_broken_off() {
+            self.inner.reset_when_closed();
+        }
+    }
+}
+
+impl<S: Resetting> Paced<S> {
+    pub(super) fn new(inner: S, line: Line, head_bytes: usize, pause: Duration) -> Self {
+        Self { inner, line, framing: Framing::new(2 * head_bytes), pause, waiting: None }
     }
 
     /// Whatever was written starts the wait anew; where nothing is, it goes on.
@@ -53,8 +63,11 @@ impl Deadline for Pin<&mut Sleep> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+impl<S: AsyncRead + Resetting + Unpin> AsyncRead for Paced<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.line.is_opaque() {
+            return Pin::new(&mut self.inner).poll_read(context, buffer);
+        }
         if self.framing.is_broken() {
             return Poll::Ready(Ok(()));
         }
@@ -69,7 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+impl<S: AsyncWrite + Resetting + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.paced(context, polled)

@@ -12,6 +12,8 @@ use http::{HeaderValue, Method, StatusCode};
 use ringfence_control::cells::ndjson::Line;
 use ringfence_control::cells::{CellEvent, CellRequest, Language};
 use ringfence_control::{CodeContext, SessionError};
+use ringfence_evidence::Event;
+use ringfence_isolation::{FileError, OsText};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -25,6 +27,9 @@ use crate::serving::Serving;
 
 /// How often an execution says something.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+
+/// Languages of which clients expect a context to be there from the beginning.
+const ALWAYS: &[Language] = &[Language::Python, Language::JavaScript];
 
 /// The language of a cell that names neither a language nor a context.
 const USUAL: &str = "python";
@@ -43,16 +48,14 @@ async fn routed(serving: Arc<Serving>, sandbox: Arc<Sandbox>, request: Request) 
     match (method, parts.as_slice()) {
         (Method::GET, ["health"]) => Ok((StatusCode::OK, "OK").into_response()),
         (Method::POST, ["execute"]) => execute(&serving, sandbox, request).await,
-        (Method::GET, ["contexts"]) => {
-            Ok(axum::Json(sandbox.session.contexts().iter().map(|c| told(c)).collect::<Vec<_>>()).into_response())
-        }
+        (Method::GET, ["contexts"]) => Ok(axum::Json(list(&sandbox)).into_response()),
         (Method::POST, ["contexts"]) => add(&serving, &sandbox, request).await,
         (Method::POST, ["contexts", id, "restart"]) => {
-            sandbox.session.restart_context(&*found(&sandbox, id)?).await?;
+            sandbox.session.restart_context(&*found(&sandbox, id).await?).await?;
             Ok(axum::Json(json!({})).into_response())
         }
         (Method::DELETE, ["contexts", id]) => {
-            sandbox.session.remove_context(&*found(&sandbox, id)?)?;
+            sandbox.session.remove_context(&*found(&sandbox, id).await?)?;
             Ok(axum::Json(json!({})).into_response())
         }
         _ => Err(E2bError::new(StatusCode::NOT_FOUND, "there is no such path in the code interpreter")),
@@ -63,9 +66,29 @@ fn told(context: &CodeContext) -> Value {
     json!({ "id": context.id, "language": context.language.name(), "cwd": context.cwd })
 }
 
-fn found(sandbox: &Sandbox, id: &str) -> Result<Arc<CodeContext>, E2bError> {
+/// Those that are always there come first, whether they have begun or not; then the others, the oldest first.
+fn list(sandbox: &Sandbox) -> Vec<Value> {
+    let begun = sandbox.session.contexts();
+    let always = ALWAYS.iter().map(|language| {
+        let id = usual_id(*language);
+        let known = begun.iter().find(|context| context.id == id).map(|context| told(context));
+        known.unwrap_or_else(|| json!({ "id": id, "language": language.name(), "cwd": sandbox.session.user.home() }))
+    });
+    let is_other = |context: &&Arc<CodeContext>| ALWAYS.iter().all(|language| context.id != usual_id(*language));
+    always.chain(begun.iter().filter(is_other).map(|context| told(context))).collect()
+}
+
+/// A context by its name; one that is always there begins when it is first asked for.
+async fn found(sandbox: &Sandbox, id: &str) -> Result<Arc<CodeContext>, E2bError> {
     let missing = || E2bError::new(StatusCode::NOT_FOUND, format!("Context {} not found", id.escape_debug()));
-    sandbox.session.context(id).ok_or_else(missing)
+    match ALWAYS.iter().find(|language| usual_id(**language) == id) {
+        Some(language) => Ok(usual(sandbox, *language).await?),
+        None => sandbox.session.context(id).ok_or_else(missing),
+    }
+}
+
+fn usual_id(language: Language) -> String {
+    format!("default-{}", language.name())
 }
 
 fn language(name: &str) -> Result<Language, E2bError> {
@@ -88,12 +111,30 @@ async fn asked<T: Wanted>(serving: &Arc<Serving>, request: Request) -> Result<T,
     Ok(Asked::<T>::from_request(request, serving).await?.body)
 }
 
-async fn add(serving: &Arc<Serving>, sandbox: &Sandbox, request: Request) -> Result<Response, E2bError> {
+async fn add(serving: &Arc<Serving>, sandbox: &Arc<Sandbox>, request: Request) -> Result<Response, E2bError> {
     let body: ContextBody = asked(serving, request).await?;
     let language = language(body.language.as_deref().unwrap_or(USUAL))?;
     let id = new_token().map_err(|error| E2bError::from(serving.failed(&error)))?[..32].to_owned();
-    let context = sandbox.session.add_context(id, language, body.cwd.filter(|cwd| !cwd.is_empty())).await?;
+    let cwd = body.cwd.filter(|cwd| !cwd.is_empty());
+    if let Some(cwd) = cwd.clone() {
+        let sandbox = sandbox.clone();
+        serving.blocking(move |_| Ok(make_folder(&sandbox, &cwd))).await??;
+    }
+    let context = sandbox.session.add_context(id, language, cwd).await?;
     Ok(axum::Json(told(&context)).into_response())
+}
+
+/// A folder in which a context is to begin is made if it is not there, as clients expect.
+fn make_folder(sandbox: &Sandbox, cwd: &str) -> Result<(), E2bError> {
+    let made = sandbox.session.files()?.make_folder(&OsText::from(cwd));
+    match made {
+        Ok(made) => {
+            let path = made.path.as_os_str().to_string_lossy().into_owned();
+            Ok(sandbox.session.note(Event::FileChanged { act: "make".into(), path, to: None })?)
+        }
+        Err(FileError::Exists { is_folder: true, .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,7 +153,7 @@ async fn execute(serving: &Arc<Serving>, sandbox: Arc<Sandbox>, request: Request
     let body: ExecuteBody = asked(serving, request).await?;
     let context = match (&body.context_id, &body.language) {
         (Some(_), Some(_)) => return Err(E2bError::bad("Only one of context_id or language can be provided")),
-        (Some(id), None) => found(&sandbox, id)?,
+        (Some(id), None) => found(&sandbox, id).await?,
         (None, named) => usual(&sandbox, language(named.as_deref().unwrap_or(USUAL))?).await?,
     };
     let cell = CellRequest { code: body.code, env_vars: body.env_vars.unwrap_or_default(), cwd: None };
@@ -134,7 +175,7 @@ async fn usual(sandbox: &Sandbox, language: Language) -> Result<Arc<CodeContext>
     if let Some(context) = known.get(language.name()).and_then(|id| sandbox.session.context(id)) {
         return Ok(context);
     }
-    let id = format!("default-{}", language.name());
+    let id = usual_id(language);
     let context = sandbox.session.add_context(id.clone(), language, None).await?;
     known.insert(language.name(), id);
     Ok(context)

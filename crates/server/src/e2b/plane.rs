@@ -2,6 +2,7 @@
 //! that are signed by neither.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -90,17 +91,17 @@ fn check_token(sandbox: &Sandbox, request: &Request) -> Result<(), E2bError> {
     let path = request.uri().path();
     let is_open = sandbox.token.is_none() || path == "/health";
     let given = text(request.headers(), ACCESS_TOKEN);
-    let is_signed = given.is_none() && path == "/files" && link(request).is_some_and(|link| link.is_good(sandbox));
-    match is_open || is_signed || given.is_some_and(|given| sandbox.is_token(given)) {
-        true => Ok(()),
-        false => Err(unauthorized()),
+    if is_open || given.is_some_and(|given| sandbox.is_token(given)) {
+        return Ok(());
     }
+    let link = link(request).filter(|link| given.is_none() && path == "/files" && sandbox.signed(&link.signed()));
+    link.ok_or_else(unauthorized)?.check_time()
 }
 
 fn unauthorized() -> E2bError {
     E2bError::new(
         http::StatusCode::UNAUTHORIZED,
-        "unauthorized access: the token of the sandbox is needed, as `X-Access-Token` or in a signed link that has not expired",
+        "unauthorized access: the token of the sandbox is needed, as `X-Access-Token` or in a signed link",
     )
 }
 
@@ -127,7 +128,9 @@ fn check_traffic_token(sandbox: &Sandbox, headers: &HeaderMap) -> Result<(), E2b
 /// A link to a file that says nothing of a sandbox: the one whose token signed it.
 async fn signed(serving: &Arc<Serving>, request: Request) -> Result<Response, E2bError> {
     serving.hosts.check_host(request.uri(), request.headers())?;
-    let sandbox = link(&request).and_then(|link| link.sandbox(serving)).ok_or_else(unauthorized)?;
+    let link = link(&request).ok_or_else(unauthorized)?;
+    let sandbox = serving.sandboxes.of_signature(&link.signed()).ok_or_else(unauthorized)?;
+    link.check_time()?;
     Ok(envd::answer(serving.clone(), sandbox, request).await)
 }
 
@@ -153,22 +156,19 @@ fn link(request: &Request) -> Option<Link> {
 }
 
 impl Link {
-    fn signed(&self) -> Option<Signed<'_>> {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
-        let is_over = |expiry: &String| expiry.parse::<u64>().map_or(true, |expiry| expiry < now);
-        if self.expiry.as_ref().is_some_and(is_over) {
-            return None;
-        }
+    fn signed(&self) -> Signed<'_> {
         let Self { path, user, operation, signature, expiry } = self;
-        Some(Signed { path, operation: *operation, user, expiry: expiry.as_deref(), signature })
+        Signed { path, operation: *operation, user, expiry: expiry.as_deref(), signature }
     }
 
-    fn is_good(&self, sandbox: &Sandbox) -> bool {
-        self.signed().is_some_and(|signed| sandbox.signed(&signed))
-    }
-
-    fn sandbox(&self, serving: &Serving) -> Option<Arc<Sandbox>> {
-        serving.sandboxes.of_signature(&self.signed()?)
+    /// Only a link that was truly signed is told that its time is over, in the words that clients know.
+    fn check_time(&self) -> Result<(), E2bError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(u64::MAX, |since| since.as_secs());
+        let is_over = |expiry: &String| expiry.parse::<u64>().map_or(true, |expiry| expiry < now);
+        match self.expiry.as_ref().is_some_and(is_over) {
+            true => Err(E2bError::new(http::StatusCode::UNAUTHORIZED, "signature is already expired")),
+            false => Ok(()),
+        }
     }
 }
 

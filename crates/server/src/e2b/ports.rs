@@ -11,6 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::error::E2bError;
 use super::sandboxes::Sandbox;
+use crate::connection::Line;
 
 /// How long connecting and the head of an answer may take.
 const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -39,11 +40,13 @@ pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) 
     tokio::spawn(async move { connection.with_upgrades().await.unwrap_or_default() });
     let switched = upgrade_of(request.headers());
     let outside = switched.is_some().then(|| hyper::upgrade::on(&mut request));
+    let line = request.extensions().get::<Line>().cloned().unwrap_or_default();
     prepare(&mut request, port, switched.as_ref());
     let answered = tokio::time::timeout(HEAD, sender.send_request(request)).await;
     let mut answered = answered.map_err(|_| broken(sandbox, port))?.map_err(|_| broken(sandbox, port))?;
     if let (StatusCode::SWITCHING_PROTOCOLS, Some(outside)) = (answered.status(), outside) {
         let inside = hyper::upgrade::on(&mut answered);
+        line.go_opaque();
         tokio::spawn(async move {
             if let (Ok(outside), Ok(inside)) = (outside.await, inside.await) {
                 let copied = tokio::io::copy_bidirectional(&mut TokioIo::new(outside), &mut TokioIo::new(inside)).await;

@@ -1,6 +1,6 @@
 # The worker of a Python code context, first part: how requests come in, and how frames go out (cells/frame.rs says what a frame is).
 # Descriptors 0, 1 and 2 belong to the cell; the worker keeps copies of its own, which programs started by the cell do not inherit.
-import ast, asyncio, base64, builtins, fcntl, inspect, io, json, linecache, os, signal, sys, threading, traceback, types
+import ast, asyncio, base64, builtins, fcntl, inspect, io, json, linecache, os, re, signal, subprocess, sys, textwrap, threading, traceback, types
 
 PIECE = 4000
 LARGEST_RESULT = 12 << 20
@@ -13,6 +13,7 @@ class Channel:
         self.requests, self.stdout, self.stderr = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200) for fd in (0, 1, 2))
         self.pid, self.token, self.unread = os.getpid(), "", b""
         self.lock, self.writer, self.is_interrupted = threading.Lock(), None, False
+        self.cell_stdout = self.cell_stderr = None
 
     def give_descriptors(self):
         """What the cell gets as 0, 1 and 2, whatever the one before did to them."""
@@ -43,6 +44,7 @@ class Channel:
         A child that the cell forked has no say: its pieces could stand among ours."""
         if os.getpid() != self.pid:
             return
+        self.flush_stdout()
         text = json.dumps({"type": kind, **values}, ensure_ascii=False).encode("utf-8", "replace")
         with self.lock:
             self.writer = threading.get_ident()
@@ -56,6 +58,13 @@ class Channel:
             self.is_interrupted = False
             raise KeyboardInterrupt
 
+    def flush_stdout(self):
+        """What the cell has printed comes before the frame that comes after it, also where its line has no end yet."""
+        try:
+            self.cell_stdout and self.cell_stdout.flush()
+        except (OSError, ValueError, RuntimeError):
+            pass
+
     def write(self, fd, text, more):
         os.write(fd, b"\x1e" + self.token.encode() + more + text + b"\n")
 
@@ -64,9 +73,12 @@ channel = Channel()
 
 
 class Stderr(io.TextIOBase):
-    """sys.stderr of the cell: frames among standard output, so that the two keep their order. Programs write to descriptor 2."""
+    """sys.stderr of the cell: frames among standard output, so that the two keep their order, a line at once. Programs write to descriptor 2."""
 
     encoding, errors = "utf-8", "backslashreplace"
+
+    def __init__(self):
+        self.held = ""
 
     def writable(self):
         return True
@@ -83,9 +95,16 @@ class Stderr(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if os.getpid() != channel.pid:
             os.write(2, text.encode("utf-8", "backslashreplace"))
-        elif text:
-            channel.send("stderr", text=text)
+        else:
+            self.held += text
+            if "\n" in text or len(self.held) > PIECE:
+                self.flush()
         return len(text)
+
+    def flush(self):
+        held, self.held = self.held, ""
+        if held and os.getpid() == channel.pid:
+            channel.send("stderr", text=held)
 
 
 def send_result(data, is_main):

@@ -54,6 +54,27 @@ def ask(value, name, **arguments):
     return found[0] if isinstance(found, tuple) and name != "_repr_mimebundle_" else found
 
 
+COMMAND = re.compile(r"^([ \t]*)!(.*)$", re.MULTILINE)
+
+
+def parse(code, name):
+    """The cell as Python; where it is none, as IPython takes it: indented as a whole, with lines that begin with `!` for the shell."""
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        return compile(code, name, "exec", flags)
+    except SyntaxError:
+        taken = COMMAND.sub(lambda line: f"{line[1]}__import__('builtins').run_command({line[2]!r})", textwrap.dedent(code))
+        if taken == code:
+            raise
+    return compile(taken, name, "exec", flags)
+
+
+def run_command(line):
+    """Runs a line in a shell, whose output is the cell's. How it ends is not told, as IPython does not."""
+    channel.flush_stdout()
+    subprocess.run(["/bin/sh", "-c", line])
+
+
 class PlainShell:
     """One namespace, one event loop."""
 
@@ -61,7 +82,7 @@ class PlainShell:
         self.module = types.ModuleType("__main__")
         self.module.__builtins__ = builtins
         sys.modules["__main__"] = self.module
-        builtins.display = self.display
+        builtins.display, builtins.run_command = self.display, run_command
         self.count, self.loop = 0, None
         os.environ.setdefault("MPLBACKEND", "Agg")
 
@@ -75,7 +96,7 @@ class PlainShell:
         name = f"<cell {self.count}>"
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         try:
-            tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            tree = parse(code, name)
             is_shown = bool(tree.body) and isinstance(tree.body[-1], ast.Expr) and not code.rstrip().endswith(";")
             last = tree.body.pop() if is_shown else None
             self.evaluate(tree, name, "exec")

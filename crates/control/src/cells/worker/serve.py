@@ -30,8 +30,9 @@ def prepare():
     signal.signal(signal.SIGINT, on_interrupt)
     builtins.input = no_input
     sys.stdin = open(0, closefd=False)
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
-    sys.stderr = sys.__stderr__ = Stderr()
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "backslashreplace", line_buffering=True)
+    channel.cell_stdout, channel.cell_stderr = sys.stdout, Stderr()
+    sys.stderr = sys.__stderr__ = channel.cell_stderr
 
 
 def run_cell(shell, cwd, code):
@@ -61,8 +62,10 @@ def serve():
         before = set_variables(variables)
         run_cell(shell, cwd, code)
         if os.getpid() != channel.pid:
+            channel.flush_stdout()
             os._exit(0)
         channel.is_interrupted = False
+        channel.cell_stderr.flush()
         set_variables(before)
         channel.send("ended", to_stderr=True)
         channel.send("ended")

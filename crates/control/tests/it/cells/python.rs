@@ -22,6 +22,28 @@ fn output_keeps_its_order() {
 }
 
 #[test]
+fn a_line_comes_whole_and_an_unfinished_one_before_what_follows_it() {
+    let mut worker = python();
+    let events = worker.run("import sys\nprint('a', 'b')\nprint('c', 'd', file=sys.stderr)\nprint('e', end='')\ndisplay('f')\nprint('g', end='', file=sys.stderr)").0;
+    assert_eq!(events[1], CellEvent::Stdout { text: "a b\n".into() });
+    assert_eq!(events[2], CellEvent::Stderr { text: "c d\n".into() });
+    assert_eq!(events[3], CellEvent::Stdout { text: "e".into() });
+    assert!(matches!(&events[4], CellEvent::Result(_)));
+    assert_eq!(events[5..], [CellEvent::Stderr { text: "g".into() }, CellEvent::Ended]);
+}
+
+#[test]
+fn what_ipython_takes_is_taken_where_python_alone_does_not() {
+    let mut worker = python();
+    assert_eq!(worker.run("\n    x = 20\n    x + 1\n").main(), "21");
+    let cell = worker.run("print('a', end='')\n!echo b; exit 3");
+    assert_eq!((cell.stdout().as_str(), cell.results().len()), ("ab\n", 0));
+    assert_eq!(worker.run("for i in range(2):\n    !echo in the loop").stdout(), "in the loop\nin the loop\n");
+    assert_eq!(worker.run("print('''\n!no command''')").stdout(), "\n!no command\n", "what is Python is Python");
+    assert_eq!(worker.run("1 +").error().0, "SyntaxError");
+}
+
+#[test]
 fn values_come_in_every_representation() {
     let code = "
 class Rich:

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::begin::{self, Asked, Owner};
-use super::{Body, keep};
 use super::network::Network;
+use super::{Body, keep};
 use crate::asked::{By, Wanted};
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::{Sandbox, new_token};
@@ -161,7 +161,8 @@ impl CreateBody {
         let is_asked =
             |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_null() && v.as_object().is_none_or(|table| !table.is_empty()));
         let asked = [
-            ("mcp", is_asked(&self.mcp), "the MCP gateway inside a sandbox"),
+            // In the words that clients use themselves where the gateway does not start.
+            ("mcp", is_asked(&self.mcp), "Failed to start MCP gateway: a gateway inside a sandbox"),
             ("iam", is_asked(&self.iam), "identities of a cloud"),
             ("volumeMounts", self.volume_mounts.as_ref().is_some_and(|mounts| !mounts.is_empty()), "volumes"),
         ];

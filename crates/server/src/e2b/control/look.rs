@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use ringfence_policy::LimitKey;
 use serde::Serialize;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use super::begin::Asked;
 use super::create::domain;
 use super::keep::Kept;
+use super::metrics::cpus;
 use super::{keep, owned};
 use crate::asked::By;
 use crate::e2b::ENVD_VERSION;
@@ -20,9 +24,8 @@ use crate::e2b::envd::query;
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::Sandbox;
 use crate::moment::rfc3339;
-use super::begin::Asked;
-use ringfence_store::{StateKind, StateRow};
 use crate::serving::Serving;
+use ringfence_store::{StateKind, StateRow};
 
 /// What is told of a sandbox, in lists and alone.
 #[derive(Debug, Serialize)]
@@ -120,11 +123,6 @@ fn network(sandbox: &Sandbox) -> Value {
     json!({ "allowOut": listed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": sandbox.is_public })
 }
 
-fn cpus(sandbox: &Sandbox) -> u64 {
-    let granted = sandbox.session.allowed.limits.get(LimitKey::Cpus).map(|milli| milli.div_ceil(1000));
-    granted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)).max(1)
-}
-
 pub(super) async fn detail(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
@@ -152,14 +150,17 @@ pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, ur
         fitting.extend(kept.iter().map(|(state, kept)| Detail::paused(state, kept)));
     }
     fitting.retain(|sandbox| filter.fits(sandbox));
-    fitting.sort_by(|one, other| one.started_at.cmp(&other.started_at).then_with(|| one.sandbox.cmp(&other.sandbox)));
+    fitting.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
     if !filter.is_ascending {
         fitting.reverse();
     }
-    let begins = filter.after.as_ref().map_or(0, |after| fitting.iter().position(|s| s.sandbox == *after).map_or(fitting.len(), |at| at + 1));
-    let left = fitting.len().saturating_sub(begins);
-    let page: Vec<Detail> = fitting.into_iter().skip(begins).take(filter.limit).collect();
-    let next = (page.len() < left).then(|| page.last().map(|last| last.sandbox.clone())).flatten();
+    // Their names are in the order of their beginnings: the one at which a page ended may be gone.
+    if let Some(after) = &filter.after {
+        fitting.retain(|sandbox| if filter.is_ascending { sandbox.sandbox > *after } else { sandbox.sandbox < *after });
+    }
+    let is_last = fitting.len() <= filter.limit;
+    let page: Vec<Detail> = fitting.into_iter().take(filter.limit).collect();
+    let next = (!is_last).then(|| page.last().map(|last| last.sandbox.clone())).flatten();
     let mut response = axum::Json(page).into_response();
     if let Some(Ok(next)) = next.map(|next| HeaderValue::from_str(&next)) {
         response.headers_mut().insert(NEXT, next);
@@ -174,6 +175,7 @@ struct Filter {
     is_ascending: bool,
     after: Option<String>,
     template: Option<String>,
+    started_after: Option<SystemTime>,
     limit: usize,
 }
 
@@ -189,7 +191,8 @@ impl Filter {
             metadata,
             is_running: states.split(',').any(|state| state == "running") || states.is_empty(),
             is_paused: states.split(',').any(|state| state == "paused") || states.is_empty(),
-            is_ascending: query.get("order").is_some_and(|order| order == "asc"),
+            is_ascending: is_ascending(query)?,
+            started_after: query.get("startedAfter").map(|text| moment(text)).transpose()?,
             after: query.get("nextToken").filter(|token| !token.is_empty()).cloned(),
             template: query.get("template").filter(|template| !template.is_empty()).cloned(),
             limit: limit.ok_or_else(|| E2bError::bad(format!("limit: a number from 1 to {PAGE}")))?,
@@ -198,57 +201,21 @@ impl Filter {
 
     fn fits(&self, sandbox: &Detail) -> bool {
         let has = |(name, value): (&String, &String)| sandbox.metadata.get(name) == Some(value);
-        self.metadata.iter().all(has) && self.template.as_ref().is_none_or(|template| *template == sandbox.template)
+        // Moments that are written in the same way stand in their order.
+        let is_late_enough = self.started_after.is_none_or(|after| sandbox.started_at > rfc3339(after));
+        is_late_enough && self.metadata.iter().all(has) && self.template.as_ref().is_none_or(|template| *template == sandbox.template)
     }
 }
 
-/// One point: what is used now. What was used before is in the record once it is over.
-pub(super) async fn metrics(
-    State(serving): State<Arc<Serving>>,
-    By(caller): By,
-    Path(id): Path<String>,
-) -> Result<axum::Json<Vec<Value>>, E2bError> {
-    let sandbox = owned(&serving, &caller, &id)?;
-    let measured = measure(&sandbox);
-    let now = SystemTime::now();
-    Ok(axum::Json(vec![json!({
-        "timestamp": rfc3339(now),
-        "timestampUnix": now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        "cpuCount": cpus(&sandbox),
-        "cpuUsedPct": measured.cpu_percent,
-        "memUsed": measured.memory,
-        "memTotal": measured.memory_total,
-        "memCache": 0,
-        "diskUsed": measured.disk,
-        "diskTotal": measured.disk_total,
-    })]))
-}
-
-/// What a sandbox uses.
-pub(crate) struct Measured {
-    pub(crate) cpu_percent: f64,
-    pub(crate) memory: u64,
-    pub(crate) memory_total: u64,
-    pub(crate) disk: u64,
-    pub(crate) disk_total: u64,
-}
-
-pub(crate) fn measure(sandbox: &Sandbox) -> Measured {
-    let (session, limit) = (&sandbox.session, |key| sandbox.session.allowed.limits.get(key).unwrap_or(0));
-    let usage = session.usage();
-    let disk = session.files().ok().and_then(|files| files.used_bytes().ok()).unwrap_or(0);
-    let wall = usage.wall.as_secs_f64().max(0.001);
-    Measured {
-        cpu_percent: (usage.cpu.as_secs_f64() / wall * 100.0 * 100.0).round() / 100.0,
-        memory: usage.memory_peak_bytes,
-        memory_total: limit(LimitKey::Memory),
-        disk,
-        disk_total: limit(LimitKey::Disk),
+fn is_ascending(query: &BTreeMap<String, String>) -> Result<bool, E2bError> {
+    match query.get("order").map(String::as_str) {
+        None | Some("" | "desc") => Ok(false),
+        Some("asc") => Ok(true),
+        Some(other) => Err(E2bError::bad(format!("order: `{}` is neither `asc` nor `desc`", other.escape_debug()))),
     }
 }
 
-/// The log of a sandbox is its record, which is read by way of our own API.
-pub(super) async fn logs(State(serving): State<Arc<Serving>>, By(caller): By, Path(id): Path<String>) -> Result<Response, E2bError> {
-    owned(&serving, &caller, &id)?;
-    Ok((StatusCode::OK, axum::Json(json!({ "logs": [], "logEntries": [] }))).into_response())
+fn moment(text: &str) -> Result<SystemTime, E2bError> {
+    let read = OffsetDateTime::parse(text, &Rfc3339);
+    read.map(SystemTime::from).map_err(|_| E2bError::bad("startedAfter: a moment as 2026-01-31T12:00:00Z"))
 }

@@ -5,7 +5,9 @@ mod body;
 mod create;
 mod end;
 mod keep;
+mod logs;
 mod look;
+mod metrics;
 mod network;
 mod time;
 
@@ -20,9 +22,9 @@ use crate::serving::Serving;
 
 pub(crate) use begin::Asked;
 pub(super) use body::Body;
-pub(super) use keep::resume_by_itself;
 pub(super) use create::variables;
-pub(super) use look::measure;
+pub(super) use keep::resume_by_itself;
+pub(super) use metrics::measure;
 
 pub(super) fn routes() -> Router<Arc<Serving>> {
     let router = Router::new()
@@ -39,9 +41,9 @@ pub(super) fn routes() -> Router<Arc<Serving>> {
         .route("/sandboxes/{id}/fork", post(keep::fork))
         .route("/snapshots", get(keep::list))
         .route("/templates/{id}", delete(keep::remove))
-        .route("/sandboxes/{id}/metrics", get(look::metrics))
-        .route("/sandboxes/{id}/logs", get(look::logs))
-        .route("/v2/sandboxes/{id}/logs", get(look::logs))
+        .route("/sandboxes/{id}/metrics", get(metrics::metrics))
+        .route("/sandboxes/{id}/logs", get(logs::lines))
+        .route("/v2/sandboxes/{id}/logs", get(logs::parts))
         .route("/sandboxes/{id}/network", put(network::change));
     let unsupported = [
         ("/templates", "template builds"),

@@ -15,6 +15,15 @@ pub(super) fn path(sandbox: &Sandbox, text: &str) -> OsText {
     }
 }
 
+/// The same, beginning with `/`.
+pub(super) fn absolute(sandbox: &Sandbox, text: &str) -> OsText {
+    let path = path(sandbox, text);
+    match path.as_bytes().starts_with(b"/") {
+        true => path,
+        false => OsText::from(format!("{}/{text}", sandbox.session.user.home()).as_str()),
+    }
+}
+
 /// A path as text: what is not UTF-8 is shown as well as it can be.
 pub(super) fn text(path: &OsText) -> String {
     path.as_os_str().to_string_lossy().into_owned()

@@ -13,8 +13,10 @@ use ringfence_isolation::{FileKind, OsText, Window};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::entry::absolute;
 use super::rpc::{self, Fault, Messages, Outgoing, Status};
 use super::{Call, user};
+use crate::connection::Line;
 use crate::e2b::control::variables;
 use crate::e2b::sandboxes::Sandbox;
 
@@ -90,18 +92,21 @@ impl From<Size> for Window {
 async fn start(call: Call) -> Result<Response, Fault> {
     let Call { serving, sandbox, request } = call;
     user::check_header(&sandbox, request.headers())?;
-    let (wall, keepalive) = (rpc::deadline(request.headers()), rpc::keepalive(request.headers()));
+    let (wall, keepalive, line) = (rpc::deadline(request.headers()), rpc::keepalive(request.headers()), rpc::line(&request));
     let body: StartBody = rpc::first(&serving, request).await?;
-    if let Some(cwd) = body.process.cwd.clone().filter(|cwd| !cwd.is_empty()) {
-        let files = sandbox.session.files()?;
-        rpc::blocking(&serving, move || check_folder(&files, &cwd)).await?;
-    }
-    let (command, listening) = sandbox.session.start(body.command(wall)?).await?;
-    Ok(tell(sandbox, command, listening, keepalive))
+    let folder = match body.process.cwd.clone().filter(|cwd| !cwd.is_empty()) {
+        Some(cwd) => {
+            let (files, folder) = (sandbox.session.files()?, absolute(&sandbox, &cwd));
+            Some(rpc::blocking(&serving, move || check_folder(&files, folder, &cwd)).await?)
+        }
+        None => None,
+    };
+    let (command, listening) = sandbox.session.start(body.command(wall, folder)?).await?;
+    Ok(tell(sandbox, command, listening, keepalive, line))
 }
 
 impl StartBody {
-    fn command(self, wall: Option<Duration>) -> Result<CommandRequest, Fault> {
+    fn command(self, wall: Option<Duration>, folder: Option<OsText>) -> Result<CommandRequest, Fault> {
         let argv: Vec<OsText> =
             std::iter::once(&self.process.cmd).chain(&self.process.args).map(|text| OsText::from(text.as_str())).collect();
         if argv.iter().any(|argument| argument.as_bytes().contains(&0)) || self.process.cmd.is_empty() {
@@ -111,7 +116,7 @@ impl StartBody {
         Ok(CommandRequest {
             argv,
             environment: variables(self.process.envs)?,
-            folder: self.process.cwd.filter(|cwd| !cwd.is_empty()).map(|cwd| OsText::from(cwd.as_str())),
+            folder,
             terminal: window,
             has_stdin: self.stdin.unwrap_or(true),
             wall,
@@ -121,10 +126,10 @@ impl StartBody {
     }
 }
 
-fn check_folder(files: &ringfence_isolation::Files, cwd: &str) -> Result<(), Fault> {
+fn check_folder(files: &ringfence_isolation::Files, folder: OsText, cwd: &str) -> Result<OsText, Fault> {
     let missing = || Fault::invalid(format!("cwd '{}' does not exist", cwd.escape_debug()));
-    match files.stat(&cwd.into()) {
-        Ok(entry) if entry.kind == FileKind::Folder => Ok(()),
+    match files.stat(&folder) {
+        Ok(entry) if entry.kind == FileKind::Folder => Ok(folder),
         Ok(_) => Err(Fault::invalid(format!("cwd '{}' is not a directory", cwd.escape_debug()))),
         Err(_) => Err(missing()),
     }
@@ -165,16 +170,16 @@ impl Selector {
 async fn connect(call: Call) -> Result<Response, Fault> {
     let Call { serving, sandbox, request } = call;
     user::check_header(&sandbox, request.headers())?;
-    let keepalive = rpc::keepalive(request.headers());
+    let (keepalive, line) = (rpc::keepalive(request.headers()), rpc::line(&request));
     let body: ProcessBody = rpc::first(&serving, request).await?;
     let command = sandbox.session.find(&body.process.which()?)?;
     let listening = command.listen(ListenFrom::Now);
-    Ok(tell(sandbox, command, listening, keepalive))
+    Ok(tell(sandbox, command, listening, keepalive, line))
 }
 
 /// Tells a client what a command says, until it ends or the client goes away.
-fn tell(sandbox: Arc<Sandbox>, command: Arc<SessionCommand>, mut listening: Subscription, keepalive: Duration) -> Response {
-    let (outgoing, response) = Outgoing::new();
+fn tell(sandbox: Arc<Sandbox>, command: Arc<SessionCommand>, mut listening: Subscription, keepalive: Duration, line: Line) -> Response {
+    let (outgoing, response) = Outgoing::new(line);
     tokio::spawn(async move {
         let has_terminal = command.request.terminal.is_some();
         loop {

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::connection::Line;
 use crate::e2b::error::E2bError;
 use crate::reply::Parts;
 use crate::serving::Serving;
@@ -245,37 +246,41 @@ fn envelope(flags: u8, message: &impl Serialize) -> Bytes {
 }
 
 /// A stream of messages on its way to a client.
-pub(super) struct Outgoing(mpsc::Sender<std::io::Result<Bytes>>);
+pub(super) struct Outgoing {
+    parts: mpsc::Sender<std::io::Result<Bytes>>,
+    line: Line,
+}
 
 impl Outgoing {
-    /// The stream, and the response that carries it.
-    pub(super) fn new() -> (Self, Response) {
+    /// The stream, and the response that carries it on this connection.
+    pub(super) fn new(line: Line) -> (Self, Response) {
         let (parts, body) = Parts::channel();
         let mut response = body.into_response();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/connect+json"));
-        (Self(parts), response)
+        (Self { parts, line }, response)
     }
 
     /// Sends a message; false if the client is gone.
     pub(super) async fn send(&self, message: &impl Serialize) -> bool {
-        self.0.send(Ok(envelope(0, message))).await.is_ok()
+        self.parts.send(Ok(envelope(0, message))).await.is_ok()
     }
 
     /// Ends the stream, well or with a fault.
     pub(super) async fn end(self, fault: Option<&Fault>) {
         let last = fault.map_or_else(|| json!({}), |fault| json!({ "error": fault.body() }));
-        self.0.send(Ok(envelope(END, &last))).await.unwrap_or_default(); // a client that is gone needs no end
+        self.parts.send(Ok(envelope(END, &last))).await.unwrap_or_default(); // a client that is gone needs no end
     }
 
     /// Breaks the connection off, as one does whose sandbox is gone.
     pub(super) async fn break_off(self) {
         let broken = std::io::Error::from(std::io::ErrorKind::ConnectionAborted);
-        self.0.send(Err(broken)).await.unwrap_or_default();
+        self.line.break_off();
+        self.parts.send(Err(broken)).await.unwrap_or_default();
     }
 
     /// Waits until the client is gone.
     pub(super) async fn gone(&self) {
-        self.0.closed().await;
+        self.parts.closed().await;
     }
 }
 
@@ -293,6 +298,11 @@ pub(super) fn single(message: &impl Serialize) -> Response {
     let mut response = body.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/connect+json"));
     response
+}
+
+/// The connection on which a call came.
+pub(super) fn line(request: &Request) -> Line {
+    request.extensions().get::<Line>().cloned().unwrap_or_default()
 }
 
 /// How long what a call starts may take, as the client says it: milliseconds, of which zero is no limit.

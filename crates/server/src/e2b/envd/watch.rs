@@ -81,11 +81,11 @@ impl Watcher {
 pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
     let Call { serving, sandbox, request } = call;
     user::check_header(&sandbox, request.headers())?;
-    let keepalive = rpc::keepalive(request.headers());
+    let (keepalive, line) = (rpc::keepalive(request.headers()), rpc::line(&request));
     let body: WatchBody = rpc::first(&serving, request).await?;
     let watched = sandbox.clone();
     let watcher = rpc::blocking(&serving, move || Watcher::begin(&watched, &body)).await?;
-    let (outgoing, response) = Outgoing::new();
+    let (outgoing, response) = Outgoing::new(line);
     tokio::spawn(async move {
         if !outgoing.send(&json!({ "start": {} })).await {
             return;
