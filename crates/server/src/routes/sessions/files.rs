@@ -34,14 +34,14 @@ const BREATHE: u32 = 150;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PathQuery {
-    path: String,
+    path: Text<1, 1024>,
 }
 
 /// A folder and how far down.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListQuery {
-    path: Option<String>,
+    path: Option<Text<1, 1024>>,
     depth: Option<u32>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct ListQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WatchQuery {
-    path: Option<String>,
+    path: Option<Text<1, 1024>>,
     #[serde(default)]
     recursive: bool,
 }
@@ -140,7 +140,7 @@ fn note(serving: &Serving, session: &Session, act: &str, path: &OsText, to: Opti
 ///
 /// Its bytes, to be saved and not shown; that they have left is on record.
 #[utoipa::path(get, path = "/v1/sessions/{session}/files", operation_id = "fetch_file", tag = "files",
-    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 4095)),
+    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 1024)),
     responses((status = 200, description = "The bytes", content_type = "application/octet-stream", body = Vec<u8>), (status = 403), (status = 422)))]
 pub(super) async fn fetch(
     State(serving): State<Arc<Serving>>,
@@ -149,7 +149,7 @@ pub(super) async fn fetch(
     Filter(PathQuery { path }): Filter<PathQuery>,
 ) -> Result<Response, Problem> {
     let session = standing(&serving, &caller, &session)?;
-    let path = OsText::from(path.as_str());
+    let path = OsText::from(path.0.as_str());
     let (file, entry) = with(&serving, &session, move |files| files.read(&path)).await?;
     Ok(transfer::send_whole(session, file, &entry))
 }
@@ -158,7 +158,7 @@ pub(super) async fn fetch(
 ///
 /// What is there is replaced, folders on the way are made. The body is the content as it is.
 #[utoipa::path(put, path = "/v1/sessions/{session}/files", operation_id = "write_file", tag = "files",
-    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 4095)),
+    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 1024)),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, description = "It is there", content_type = "application/json", body = ref("#/components/schemas/Written")),
         (status = 403), (status = 408), (status = 415), (status = 422), (status = 507)))]
@@ -178,7 +178,7 @@ pub(super) async fn write(
             "send its bytes with `Content-Type: application/octet-stream`",
         ));
     }
-    let taken = transfer::take_whole(&serving, &session, &OsText::from(path.as_str()), request.into_body()).await?;
+    let taken = transfer::take_whole(&serving, &session, &OsText::from(path.0.as_str()), request.into_body()).await?;
     reply(&serving, StatusCode::OK, &Written { path: taken.path, bytes: taken.bytes, sha256: taken.sha256.to_string() })
 }
 
@@ -186,7 +186,7 @@ pub(super) async fn write(
 ///
 /// With all that is below it; a link goes, not what it leads to. What is not there is no error.
 #[utoipa::path(delete, path = "/v1/sessions/{session}/files", operation_id = "remove_file", tag = "files",
-    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 4095)),
+    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 1024)),
     responses((status = 204, description = "It is not there"), (status = 403), (status = 422)))]
 pub(super) async fn remove(
     State(serving): State<Arc<Serving>>,
@@ -195,7 +195,7 @@ pub(super) async fn remove(
     Filter(PathQuery { path }): Filter<PathQuery>,
 ) -> Result<StatusCode, Problem> {
     let session = standing(&serving, &caller, &session)?;
-    let path = OsText::from(path.as_str());
+    let path = OsText::from(path.0.as_str());
     let removed = path.clone();
     with(&serving, &session, move |files| files.remove(&removed)).await?;
     note(&serving, &session, "remove", &path, None)?;
@@ -204,7 +204,7 @@ pub(super) async fn remove(
 
 /// Tell of a file
 #[utoipa::path(get, path = "/v1/sessions/{session}/files/stat", operation_id = "stat_file", tag = "files",
-    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 4095)),
+    params(("session" = String, Path, description = "The session"), ("path" = String, Query, description = "Its path in the sandbox", min_length = 1, max_length = 1024)),
     responses((status = 200, description = "What it is", content_type = "application/json", body = ref("#/components/schemas/FileView")), (status = 403), (status = 422)))]
 pub(super) async fn stat(
     State(serving): State<Arc<Serving>>,
@@ -213,14 +213,14 @@ pub(super) async fn stat(
     Filter(PathQuery { path }): Filter<PathQuery>,
 ) -> Result<Response, Problem> {
     let session = standing(&serving, &caller, &session)?;
-    let entry = with(&serving, &session, move |files| files.stat(&OsText::from(path.as_str()))).await?;
+    let entry = with(&serving, &session, move |files| files.stat(&OsText::from(path.0.as_str()))).await?;
     reply(&serving, StatusCode::OK, &FileView::of(&entry))
 }
 
 /// List a folder
 #[utoipa::path(get, path = "/v1/sessions/{session}/files/list", operation_id = "list_files", tag = "files",
     params(("session" = String, Path, description = "The session"),
-        ("path" = Option<String>, Query, description = "The folder; the home if not named", min_length = 1, max_length = 4095),
+        ("path" = Option<String>, Query, description = "The folder; the home if not named", min_length = 1, max_length = 1024),
         ("depth" = Option<u32>, Query, description = "How many levels down", minimum = 1, maximum = 64)),
     responses((status = 200, description = "What is in it", content_type = "application/json", body = ref("#/components/schemas/FileList")), (status = 403), (status = 422)))]
 pub(super) async fn list(
@@ -234,7 +234,7 @@ pub(super) async fn list(
     if !(1..=64).contains(&depth) {
         return Err(Problem::new(Code::BadQuery, format!("depth: `{depth}` is not possible"), "1 to 64"));
     }
-    let path = OsText::from(path.as_deref().unwrap_or("."));
+    let path = OsText::from(path.as_ref().map_or(".", |path| &path.0));
     let entries = with(&serving, &session, move |files| files.list(&path, depth)).await?;
     reply(&serving, StatusCode::OK, &FileList { files: entries.iter().map(FileView::of).collect() })
 }
@@ -312,7 +312,7 @@ pub(super) async fn rename(
 /// Events `create`, `write`, `remove`, `rename` and `chmod`, each with the name relative to the folder, until the client or the session goes away.
 #[utoipa::path(get, path = "/v1/sessions/{session}/files/watch", operation_id = "watch_files", tag = "files",
     params(("session" = String, Path, description = "The session"),
-        ("path" = Option<String>, Query, description = "The folder; the home if not named", min_length = 1, max_length = 4095),
+        ("path" = Option<String>, Query, description = "The folder; the home if not named", min_length = 1, max_length = 1024),
         ("recursive" = Option<bool>, Query, description = "With all below it")),
     responses((status = 200, description = "What changes", content_type = "text/event-stream", body = String), (status = 403), (status = 422)))]
 pub(super) async fn watch(
@@ -322,7 +322,7 @@ pub(super) async fn watch(
     Filter(WatchQuery { path, recursive }): Filter<WatchQuery>,
 ) -> Result<Response, Problem> {
     let session = standing(&serving, &caller, &session)?;
-    let path = OsText::from(path.as_deref().unwrap_or("."));
+    let path = OsText::from(path.as_ref().map_or(".", |path| &path.0));
     let mut watch = with(&serving, &session, move |files| files.watch(&path, recursive)).await?;
     let files = session.files().map_err(|error| refused(&serving, error))?;
     let (place, (parts, response)) = (place(&serving)?, stream());
