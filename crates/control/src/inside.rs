@@ -6,10 +6,11 @@ use std::io;
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::{Command, OsText, Plan, Sandbox, Streams};
 use ringfence_policy::{Capabilities, UserName};
-use ringfence_store::{JournalWriter, RunId};
+use ringfence_store::{JournalWriter, RunId, StateAbout};
 use rustix::io::Errno;
 
 use crate::request::Secret;
+use crate::state::Words;
 
 /// A way to weaken the sandboxes of an audit, by changing their plans: for tests, which show that it finds what they weaken. The command line never
 /// has one.
@@ -47,12 +48,17 @@ pub(crate) struct Kept<'s, 'a> {
     pub(crate) allowed: Capabilities,
     /// Whom commands run as.
     pub(crate) user: UserName,
+    /// What is said of a snapshot of its files.
+    pub(crate) said: StateAbout,
 }
 
 /// Keeps a session: sees to its commands until it is over.
 pub(crate) trait Keeper {
     /// Answers with how it ended, once no command runs any more.
     fn keep(&self, kept: Kept<'_, '_>) -> io::Result<RunEnd>;
+
+    /// What is said of the files of a session that was paused.
+    fn words(&self) -> Words;
 }
 
 impl Inside<'_> {

@@ -28,6 +28,7 @@ mod request;
 mod run;
 mod sessions;
 mod settings;
+mod state;
 mod stop;
 mod sweep;
 mod views;
@@ -57,7 +58,9 @@ pub use registry::{
     active_version,
 };
 pub use replay::{Cause, Changed, Difference, Replay, ReplayError, ReplayRequest};
-pub use report::{ArtifactReport, HiddenReport, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport};
+pub use report::{
+    ArtifactReport, HiddenReport, KeptState, LockReport, NetworkReport, PackageRefusalReport, RefusalReport, RunReport, StateReport,
+};
 pub use request::{Attachments, InputRequest, OutputTo, Progress, RunRequest, Secret, names_a_secret};
 pub use ringfence_image::{Facts as ImageFacts, Listed as ListedImage};
 pub use run::{Explained, Recorded, Runner, Surroundings, missing_in_this_version};
@@ -66,6 +69,7 @@ pub use sessions::{
     Sessions, Subscription, Which,
 };
 pub use settings::Settings;
+pub use state::KeepError;
 
 pub use words::command_in_words;
 

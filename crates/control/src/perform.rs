@@ -1,5 +1,7 @@
 //! What is done with a grant: views, plan, sandbox, command, export. The sandbox is torn down on every path.
 
+mod keeping;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +13,7 @@ use ringfence_isolation::{
     Stdin, Streams, Traces, compile, lease_identity,
 };
 use ringfence_policy::{Glob, Grant, LimitKey};
-use ringfence_store::{Journal, StoreError};
+use ringfence_store::{Journal, StateKind, StoreError};
 
 use crate::doors::{DoorsAhead, Helpers, NoDoors, OpenDoors};
 use crate::error::RunError;
@@ -23,6 +25,7 @@ use crate::recording::Recording;
 use crate::report::{RunReport, grades};
 use crate::request::{Attachments, OutputTo, Progress, RunRequest};
 use crate::run::Runner;
+use crate::state::{RunState, Words};
 use crate::stop::Stop;
 use crate::views::{self, NoViews, Views};
 use crate::{ending, record};
@@ -83,6 +86,7 @@ impl Performance<'_> {
         record::granted(self.journal, self.grant)?;
         self.report.tier = self.grant.capabilities.tier.to_string();
         self.report.grades = grades(&self.runner.host, self.grant);
+        let state = self.state()?;
         let since = SystemTime::now();
         let lease = lease_identity().map_err(failed_at("lease user ids"))?;
         let work = self.journal.work().to_owned();
@@ -93,15 +97,16 @@ impl Performance<'_> {
         let shown = self.image()?;
         let plan = self.plan(&views, &shown, &doors, lease.identity);
         let (end, remains) = match self.parked(&plan, &views, ahead.is_some(), &shown) {
-            Some(parked) => self.in_parked(parked, &shown)?,
+            Some(parked) => self.in_parked(parked, &shown, &state)?,
             None => {
                 record::creating(self.journal, &self.runner.host, self.grant, &plan, &shown)?;
                 let empty = EmptySandbox::begin(&self.report.run, &self.runner.host.cgroups, &plan.group_limits, lease);
                 let empty = empty.map_err(|error| self.no_sandbox(error))?;
-                self.command(empty, &plan, ahead, &attachments)?
+                self.command(empty, &plan, ahead, &state, &attachments)?
             }
         };
         self.export(&Leaving { views: &views, remains: &remains, since, work: &work })?;
+        let end = self.keep(&state, &remains, end, attachments.progress)?;
         Ok((end, remains))
     }
 
@@ -174,7 +179,7 @@ impl Performance<'_> {
     }
 
     /// A session in a sandbox that was made ahead.
-    fn in_parked(&mut self, parked: Parked, shown: &Shown) -> Result<(RunEnd, Remains), Halt> {
+    fn in_parked(&mut self, parked: Parked, shown: &Shown, state: &RunState) -> Result<(RunEnd, Remains), Halt> {
         let plan = parked.plan.clone();
         record::creating(self.journal, &self.runner.host, self.grant, &plan, shown)?;
         let sandbox = parked.hand_over(self.journal)?;
@@ -182,7 +187,7 @@ impl Performance<'_> {
         self.journal.accept()?;
         let wall = Duration::from_millis(plan.wall_ms);
         sandbox.begin_anew(wall).map_err(failed_at("begin"))?;
-        self.in_standing(sandbox, &plan, None, OutputTo::Report)
+        self.in_standing(sandbox, &plan, None, state, OutputTo::Report)
     }
 
     fn plan(&mut self, views: &Views, shown: &Shown, doors: &Doors, identity: Identity) -> Plan {
@@ -209,6 +214,7 @@ impl Performance<'_> {
         empty: EmptySandbox,
         plan: &Plan,
         ahead: Option<DoorsAhead>,
+        state: &RunState,
         attachments: &Attachments<'_>,
     ) -> Result<(RunEnd, Remains), Halt> {
         let (output, cancel) = (attachments.output, attachments.cancel);
@@ -219,7 +225,7 @@ impl Performance<'_> {
         // While init builds, the run becomes durable: nothing of the program starts before.
         self.journal.accept()?;
         let sandbox = rising.stand().map_err(|error| self.no_sandbox(error))?;
-        self.in_standing(sandbox, plan, ahead, output)
+        self.in_standing(sandbox, plan, ahead, state, output)
     }
 
     /// What is done in a sandbox that stands, and how it is ended.
@@ -228,16 +234,18 @@ impl Performance<'_> {
         mut sandbox: Sandbox<'s>,
         plan: &Plan,
         ahead: Option<DoorsAhead>,
+        state: &RunState,
         output: OutputTo<'s>,
     ) -> Result<(RunEnd, Remains), Halt> {
         self.journal.append(Event::SandboxCreated {})?;
+        self.restore(state, &sandbox)?;
         let environment = self.environment(ahead.as_ref());
         let recording = Arc::new(Recording::new(self.journal.writer()));
         let helpers =
             Helpers { recording: &recording, environment: &self.runner.surroundings.environment, cache: self.runner.home.packages() };
         let open = ahead.map(|ahead| ahead.open(sandbox.take_doors(), &helpers)).transpose().map_err(failed_at("open the doors"))?;
         let end = match self.inside {
-            Inside::Session(keeper) => self.session(*keeper, &mut sandbox, environment)?,
+            Inside::Session(keeper) => self.session(*keeper, &mut sandbox, environment, state)?,
             _ => self.one_command(&mut sandbox, &plan.workspace, environment, output)?,
         };
         self.close(open, &recording)?;
@@ -268,7 +276,13 @@ impl Performance<'_> {
     }
 
     /// Commands come and go until the session is over.
-    fn session(&mut self, keeper: &dyn Keeper, sandbox: &mut Sandbox<'_>, environment: Vec<(String, OsText)>) -> Result<RunEnd, Halt> {
+    fn session(
+        &mut self,
+        keeper: &dyn Keeper,
+        sandbox: &mut Sandbox<'_>,
+        environment: Vec<(String, OsText)>,
+        state: &RunState,
+    ) -> Result<RunEnd, Halt> {
         let secrets = self.request.known_secrets.clone();
         let kept = Kept {
             run: self.journal.run().clone(),
@@ -278,6 +292,7 @@ impl Performance<'_> {
             secrets,
             allowed: self.grant.capabilities.clone(),
             user: self.request.profile.profile.user.clone(),
+            said: state.about(self.request, self.journal.run(), StateKind::Snapshot, Words::default()),
         };
         let end = keeper.keep(kept).map_err(failed_at("keep the session"))?;
         self.report.exit_status = ending::status_of(&end);

@@ -29,6 +29,8 @@ pub(crate) fn ask_of(request: &RunRequest) -> Ask {
         tier: request.tier,
         storage: request.storage,
         sensitivity: request.sensitivity,
+        state: request.state.clone(),
+        from_session: request.from.is_some(),
         without_network: request.without_network,
     }
 }

@@ -70,6 +70,9 @@ pub struct RunReport {
     pub packages: Vec<PackageRecord>,
     /// Packages that did not.
     pub refused_packages: Vec<PackageRefusalReport>,
+    /// What it began with of an earlier run, and what is kept of it for a later one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateReport>,
     /// Digest of the sealed statement.
     pub evidence: String,
     /// The status with which `ringfence run` exits.
@@ -131,6 +134,33 @@ pub struct LockReport {
     pub problem: Option<String>,
 }
 
+/// State in a report.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct StateReport {
+    /// Its name, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// With what the run began; a new state begins empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<KeptState>,
+    /// What is kept of the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saved: Vec<KeptState>,
+}
+
+/// A state that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KeptState {
+    /// Its id.
+    pub id: String,
+    /// `named`, `snapshot` or `paused`.
+    pub kind: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256, as `sha256:` and 64 digits.
+    pub sha256: String,
+}
+
 /// A package that did not go inside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PackageRefusalReport {
@@ -176,6 +206,7 @@ impl RunReport {
             locks: Vec::new(),
             packages: Vec::new(),
             refused_packages: Vec::new(),
+            state: None,
             evidence: String::new(),
             exit_status: crate::ending::REFUSED,
             is_stopped: false,
@@ -197,6 +228,11 @@ impl RunReport {
     pub(crate) fn take_usage(&mut self, remains: &Remains) {
         self.usage = crate::record::usage(&remains.usage);
         self.limits_reached.extend(remains.limits_reached.iter().map(|key| key.name().to_owned()));
+    }
+
+    /// What is said of its state, from the first word on.
+    pub(crate) fn state(&mut self) -> &mut StateReport {
+        self.state.get_or_insert_default()
     }
 
     /// A program that ended well has not done what was asked if something named did not leave.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ringfence_isolation::{OsText, own_stdin};
-use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, Storage, TenantName, Tier, WorkspacePath};
+use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, StateName, Storage, TenantName, Tier, WorkspacePath};
+
+use ringfence_store::StateId;
 
 use crate::profiles::ProfileText;
 
@@ -76,6 +78,10 @@ pub struct RunRequest {
     pub tier: Option<Tier>,
     /// Where to keep what is written; in memory if not named.
     pub storage: Option<Storage>,
+    /// The state to begin with, and to keep what is written in.
+    pub state: Option<StateName>,
+    /// The kept files of an earlier session to begin with; not with a named state.
+    pub from: Option<StateId>,
     /// How sensitive the work is, at least.
     pub sensitivity: Option<Sensitivity>,
     /// Program and arguments.
@@ -110,6 +116,8 @@ impl RunRequest {
             exports: Vec::new(),
             tier: None,
             storage: None,
+            state: None,
+            from: None,
             sensitivity: None,
             command,
             has_stdin: false,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
 use ringfence_policy::{AgentId, Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
-use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, load_or_make_key};
+use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, States, load_or_make_key};
 
 use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
@@ -132,6 +132,11 @@ impl Runner {
         &self.settings
     }
 
+    /// Files of earlier runs that outlive them.
+    pub fn states(&self) -> States {
+        States::of(&self.home)
+    }
+
     /// What evidence that is made here is verified with.
     pub fn public_key(&self) -> PublicKey {
         self.key.public()
@@ -214,6 +219,7 @@ impl Runner {
     /// Policy first, then what this version and this host can do.
     fn decide(&self, request: &RunRequest, agent: &Agent) -> Result<Grant, Refusal> {
         check_version(&request.profile.profile.name, &request.profile.profile.bound)?;
+        check_state(request)?;
         let grant = resolve(&self.settings.ceiling, &request.profile.profile, &agent.bound, &record::ask_of(request))?;
         check_version(&request.profile.profile.name, &grant.capabilities)?;
         check_host(&self.host, &grant)?;
@@ -273,6 +279,18 @@ impl Runner {
 /// The cgroups are on record before they are made.
 fn traces_before(cgroups: &Cgroups, run: &RunId) -> Traces {
     Traces { cgroups: cgroups.folders(run.as_str()), ..Traces::default() }
+}
+
+/// One run follows one state.
+fn check_state(request: &RunRequest) -> Result<(), Refusal> {
+    match (&request.state, &request.from) {
+        (Some(name), Some(_)) => Err(Refusal {
+            rule: format!("a run that goes on with an earlier session cannot begin with state `{name}` as well"),
+            layer: Layer::Request,
+            hint: "name one of them".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// What policy allows but this version cannot do is refused, never weakened.

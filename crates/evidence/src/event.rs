@@ -76,6 +76,44 @@ pub enum Event {
     },
     /// The sandbox stands.
     SandboxCreated {},
+    /// The files of an earlier run were laid out, before anything ran.
+    StateRestored {
+        /// The id of the state.
+        state: String,
+        /// Its name, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Digest of what was kept.
+        sha256: Digest,
+        /// Bytes of it.
+        bytes: u64,
+    },
+    /// The agent's files are kept for a later run.
+    StateSaved {
+        /// The id of the state.
+        state: String,
+        /// `named`, `snapshot` or `paused`.
+        kind: String,
+        /// Its name, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Digest of what is kept.
+        sha256: Digest,
+        /// Bytes of it.
+        bytes: u64,
+        /// Sockets, pipes and devices, which are not kept.
+        left_out: u64,
+        /// Files that somebody changed while they were read, in a session that went on.
+        changed: u64,
+    },
+    /// The agent's files are not kept; an earlier state of the name stays.
+    StateNotSaved {
+        /// The name, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// Why.
+        reason: String,
+    },
     /// A command is about to start.
     CommandStarting {
         /// Number within the run, from 0.

@@ -143,6 +143,10 @@ pub struct Remains {
 }
 
 impl Remains {
+    pub(crate) fn identity(&self) -> Identity {
+        self._lease.identity
+    }
+
     /// Waits until init is gone and the cgroup is removed. (Dropping does the same, without telling of errors.)
     pub fn close(mut self) -> Result<(), SetupError> {
         self.launched.end().map(drop)

@@ -10,6 +10,7 @@ use crate::destination::Destination;
 use crate::glob::Glob;
 use crate::limits::Limits;
 use crate::names::{WorkspacePath, text_type};
+use crate::plain_name::StateName;
 
 /// Why a variable's name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +78,12 @@ pub struct Ask {
     /// Where to keep what is written; in memory if this is not named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
+    /// The state to begin with, and to keep what is written in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateName>,
+    /// Files of an earlier session to begin with.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub from_session: bool,
     /// No network and no packages, whatever the bound is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_network: bool,

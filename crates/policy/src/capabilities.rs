@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::AddressRange;
 use crate::artifact_kind::ArtifactKind;
 use crate::ask::EnvName;
-use crate::choices::{Execution, Grade, Inputs, Kernel, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
+use crate::choices::{Execution, Grade, Inputs, Kernel, Project, Sensitivity, Spawn, State, Storage, Tier, Wildcards};
 use crate::credential::CredentialBinding;
 use crate::destination::Destination;
 use crate::field::Field;
@@ -39,6 +39,9 @@ pub struct Capabilities {
     /// Where what the run writes may be kept.
     #[serde(default = "Storage::smallest", skip_serializing_if = "Storage::is_smallest")]
     pub storage: Storage,
+    /// Whether what the run writes may outlive it.
+    #[serde(default = "State::smallest", skip_serializing_if = "State::is_smallest")]
+    pub state: State,
     /// Which environment variables the request may set.
     pub environment: Set<NamePattern>,
     /// Which destinations may be reached.
@@ -85,6 +88,7 @@ impl Capabilities {
             exports: Set::All,
             promotions: Set::All,
             storage: Storage::Disk,
+            state: State::Named,
             environment: Set::All,
             network: Set::All,
             wildcards: Wildcards::Any,
@@ -113,6 +117,7 @@ impl Capabilities {
             exports: Set::none(),
             promotions: Set::none(),
             storage: Storage::Memory,
+            state: State::None,
             environment: Set::none(),
             network: Set::none(),
             wildcards: Wildcards::Any,
@@ -142,6 +147,7 @@ impl Capabilities {
             exports: self.exports.meet(&other.exports),
             promotions: self.promotions.meet(&other.promotions),
             storage: self.storage.min(other.storage),
+            state: self.state.min(other.state),
             environment: self.environment.meet(&other.environment),
             network: self.network.meet(&other.network),
             wildcards: self.wildcards.min(other.wildcards),
@@ -190,6 +196,7 @@ impl Capabilities {
             Field::Exports => self.exports.to_string(),
             Field::Promotions => self.promotions.to_string(),
             Field::Storage => self.storage.to_string(),
+            Field::State => self.state.to_string(),
             Field::Environment => self.environment.to_string(),
             Field::Network => self.reachable().to_string(),
             Field::Wildcards => self.wildcards.to_string(),

@@ -74,6 +74,15 @@ choice!(
     }
 );
 choice!(
+    /// Whether what a run writes may outlive it, as the state that another run begins with.
+    State {
+        /// It is gone with the run.
+        None = "none",
+        /// It is kept where the request names a state, or where a session is kept by whoever has it.
+        Named = "named",
+    }
+);
+choice!(
     /// How packages of one language may be installed.
     PackageMode {
         /// Not at all.
@@ -160,6 +169,17 @@ impl Sensitivity {
 
     pub(crate) fn is_lowest(&self) -> bool {
         *self == Self::lowest()
+    }
+}
+
+impl State {
+    /// What a record from before there was a choice means.
+    pub(crate) fn smallest() -> Self {
+        Self::None
+    }
+
+    pub(crate) fn is_smallest(&self) -> bool {
+        *self == Self::smallest()
     }
 }
 

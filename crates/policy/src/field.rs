@@ -23,6 +23,8 @@ pub enum Field {
     Promotions,
     /// Where what is written may be kept.
     Storage,
+    /// Whether what is written may outlive the run.
+    State,
     /// Which variables may be set.
     Environment,
     /// Which destinations may be reached.
@@ -65,6 +67,7 @@ impl Field {
             Self::Exports,
             Self::Promotions,
             Self::Storage,
+            Self::State,
             Self::Environment,
             Self::Network,
             Self::Wildcards,
@@ -95,6 +98,7 @@ impl fmt::Display for Field {
             Self::Exports => "exports",
             Self::Promotions => "promotions",
             Self::Storage => "storage",
+            Self::State => "state",
             Self::Environment => "environment",
             Self::Network => "network",
             Self::Wildcards => "wildcards",

@@ -47,7 +47,7 @@ pub use agent::{AgentProfiles, AgentRecord, RawAgent};
 pub use artifact_kind::ArtifactKind;
 pub use ask::{Ask, EnvName, EnvNameError};
 pub use capabilities::Capabilities;
-pub use choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
+pub use choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, State, Storage, Tier, Wildcards};
 pub use credential::{CredentialBinding, CredentialError, CredentialName};
 pub use date::{Date, DateError};
 pub use destination::{Destination, DestinationError, Scheme};
@@ -64,7 +64,7 @@ pub use names::{NamePattern, PathScope, PatternError, WorkspacePath, WorkspacePa
 pub use package_name::{Ecosystem, PackageName, PackageVersion};
 pub use package_rule::{PackageRule, PackageRuleError};
 pub use packages::{InstallScripts, MinimumAge, Packages, SourceBuilds};
-pub use plain_name::{AgentId, GroupName, PersonName, PlainNameError, TargetName, TenantName};
+pub use plain_name::{AgentId, GroupName, PersonName, PlainNameError, StateName, TargetName, TenantName};
 pub use profile::{Bound, Profile, ProfileError, ProfileName, parse_bound};
 pub use raw::{RawBound, RawSettings};
 pub use request_rule::{Method, PathPrefix};

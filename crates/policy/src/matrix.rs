@@ -107,7 +107,10 @@ fn goes_to(target: &Target, profile: &Profile, bound: &Capabilities) -> String {
 /// A limit means nothing where nothing executes.
 fn cell(bound: &Capabilities, field: Field) -> String {
     match (bound.execution, field) {
-        (Execution::None, Field::Image | Field::Limit(_) | Field::Grades | Field::Spawn | Field::Kernel | Field::Storage) => "–".to_owned(),
+        (
+            Execution::None,
+            Field::Image | Field::Limit(_) | Field::Grades | Field::Spawn | Field::Kernel | Field::Storage | Field::State,
+        ) => "–".to_owned(),
         (Execution::None | Execution::Commands, _) => bound.show(field),
     }
 }

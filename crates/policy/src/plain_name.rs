@@ -1,4 +1,4 @@
-//! Names that stand in file names, records and on terminals: of persons, groups, agents and targets. One form for all of them, so that none can be mistaken for a
+//! Names that stand in file names, records and on terminals: of persons, groups, agents, targets and states. One form for all of them, so that none can be mistaken for a
 //! path, an option or a control sequence.
 
 use std::fmt;
@@ -66,6 +66,8 @@ plain_name!(
     AgentId: "an agent",
     /// The name of a target.
     TargetName: "a target",
+    /// The name of a state: of files that outlive the run that wrote them.
+    StateName: "a state",
     /// The name of a tenant: of those who ask over the network, and see what is theirs alone.
     TenantName: "a tenant"
 );

@@ -170,6 +170,7 @@ impl Located<'_> {
             exports: self.set(files.exports.as_deref(), base.exports)?,
             promotions: self.set(allowed(raw.promotions.as_ref()), base.promotions)?,
             storage: files.storage.unwrap_or(base.storage),
+            state: files.state.unwrap_or(base.state),
             environment: self.set(allowed(raw.environment.as_ref()), base.environment)?,
             network: self.set(raw.network.as_ref().and_then(|n| n.allow.as_deref()), base.network)?,
             wildcards: raw.network.as_ref().and_then(|n| n.wildcards).unwrap_or(base.wildcards),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, Storage, Tier, Wildcards};
+use crate::choices::{Execution, Grade, Inputs, Kernel, PackageMode, Project, Sensitivity, Spawn, State, Storage, Tier, Wildcards};
 use crate::limits::LimitKey;
 use crate::packages::{InstallScripts, SourceBuilds};
 use crate::raw_target::{RawConsent, RawTarget};
@@ -78,6 +78,8 @@ pub(crate) struct RawFiles {
     pub(crate) exports: Option<Vec<Text>>,
     /// Where what is written may be kept: `memory`, or `disk` where the request says so.
     pub(crate) storage: Option<Storage>,
+    /// Whether what is written may outlive the run: `none`, or `named` where the request names a state.
+    pub(crate) state: Option<State>,
 }
 
 /// The least tier by sensitivity: `process`, `gvisor` or `microvm`.

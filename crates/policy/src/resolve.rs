@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::Ask;
 use crate::capabilities::Capabilities;
-use crate::choices::{Execution, Inputs, PackageMode, Project, Sensitivity, Storage, Tier, Wildcards};
+use crate::choices::{Execution, Inputs, PackageMode, Project, Sensitivity, State, Storage, Tier, Wildcards};
 use crate::destination::Destination;
 use crate::field::Field;
 use crate::lattice::Set;
@@ -167,6 +167,7 @@ impl Layers<'_> {
             let rule = "storage on disk is not allowed";
             self.refuse(|c| c.storage == Storage::Disk, rule.into(), "set `storage = \"disk\"` under [files]")?;
         }
+        self.check_state(ask)?;
         for path in &ask.reveal {
             let scope = PathScope::exactly(path.as_str()).unwrap_or_else(|_| unreachable!("INVARIANT (relative)"));
             let rule = format!("hidden file `{path}` may not be revealed");
@@ -177,6 +178,25 @@ impl Layers<'_> {
             self.refuse(|c| c.exports.allows(&glob.scope()), rule, &format!("add \"{}\" to `exports` under [files]", glob.scope()))?;
         }
         Ok(())
+    }
+
+    /// A project has files of its own, and what becomes of them leaves as a patch.
+    fn check_state(&self, ask: &Ask) -> Result<(), Refusal> {
+        if ask.state.is_none() && !ask.from_session {
+            return Ok(());
+        }
+        if ask.project {
+            return Err(Refusal {
+                rule: "a run over a project has no state: the files of the project are its workspace".into(),
+                layer: Layer::Request,
+                hint: "leave out the project, or the state; what changes in a project leaves as `changes.patch`".into(),
+            });
+        }
+        let rule = match &ask.state {
+            Some(name) => format!("state `{name}` is not allowed: nothing that is written may outlive the run"),
+            None => "beginning with the files of an earlier session is not allowed: nothing that is written may outlive the run".into(),
+        };
+        self.refuse(|c| c.state == State::Named, rule, "set `state = \"named\"` under [files]")
     }
 
     fn check_environment(&self, ask: &Ask) -> Result<(), Refusal> {

@@ -183,6 +183,8 @@ fn request(home: &Home, command: &[&str]) -> RunRequest {
         exports: Vec::new(),
         tier: None,
         storage: None,
+        state: None,
+        from: None,
         sensitivity: None,
         command: words(command),
         has_stdin: false,

@@ -214,6 +214,19 @@ impl FromRequestParts<Arc<Serving>> for Name {
     }
 }
 
+/// The two names in a path.
+#[derive(Debug)]
+pub(crate) struct Two(pub(crate) String, pub(crate) String);
+
+impl FromRequestParts<Arc<Serving>> for Two {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, serving: &Arc<Serving>) -> Result<Self, Problem> {
+        let path = Path::from_request_parts(parts, serving).await;
+        path.map(|Path((one, other))| Self(one, other)).map_err(|_| Problem::not_found("path", parts.uri.path()))
+    }
+}
+
 /// A name in a path, of which anything that is not its form names nothing.
 pub(crate) fn named<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, Problem> {
     text.parse().map_err(|_| Problem::not_found(what, text))

@@ -21,6 +21,7 @@ mod reply;
 mod routes;
 mod server;
 mod serving;
+mod transfer;
 mod work;
 
 pub use error::ServeError;

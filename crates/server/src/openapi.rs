@@ -11,6 +11,9 @@ use crate::routes;
 /// The forms of names in paths and queries, by the name of the parameter.
 const FORMS: &[(&str, &str)] = &[
     ("run", RUN),
+    ("session", RUN),
+    ("command", "^[0-9]{1,10}$"),
+    ("context", "^[0-9a-z-]{1,64}$"),
     ("before", RUN),
     ("promotion", RUN),
     ("approval", RUN),
@@ -49,8 +52,10 @@ pub fn openapi() -> String {
     });
     for (path, methods) in document["paths"].as_object_mut().into_iter().flatten() {
         let has_name = path.contains('{');
+        // It can end at any moment.
+        let more = if path.contains("{session}") { [Code::Conflict].as_slice() } else { &[] };
         for (method, operation) in methods.as_object_mut().into_iter().flatten() {
-            complete(operation, method == "post", has_name);
+            complete(operation, method == "post", has_name, more);
         }
     }
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
@@ -59,7 +64,7 @@ pub fn openapi() -> String {
 }
 
 /// Adds to an operation what holds for all of its kind.
-fn complete(operation: &mut Value, is_post: bool, has_name: bool) {
+fn complete(operation: &mut Value, is_post: bool, has_name: bool, more: &[Code]) {
     let is_open = operation["security"].as_array().is_some_and(|ways| ways.iter().any(|way| way.as_object().is_some_and(Map::is_empty)));
     let always = if is_open { OPEN } else { ALWAYS };
     let named = if has_name { [Code::NotFound].as_slice() } else { &[] };
@@ -67,7 +72,7 @@ fn complete(operation: &mut Value, is_post: bool, has_name: bool) {
     for (status, response) in operation["responses"].as_object_mut().into_iter().flatten().filter(|(status, _)| status.starts_with('4')) {
         *response = json!({ "$ref": format!("#/components/responses/{status}") });
     }
-    for code in always.iter().chain(named).chain(posted) {
+    for code in always.iter().chain(named).chain(posted).chain(more) {
         let status = code.status().as_u16().to_string();
         operation["responses"][&status] = json!({ "$ref": format!("#/components/responses/{status}") });
     }

@@ -54,6 +54,10 @@ codes! {
     AgentNotAllowed = "agent_not_allowed", FORBIDDEN, "this tenant cannot use that agent";
     /// The person may not decide about it.
     NotYoursToDecide = "not_yours_to_decide", FORBIDDEN, "that person cannot decide about this";
+    /// Policy or the host does not allow it.
+    PolicyRefused = "policy_refused", FORBIDDEN, "policy does not allow this";
+    /// The sandbox's user may not do this with the file.
+    FileDenied = "file_denied", FORBIDDEN, "the sandbox's user may not do this";
     /// There is no such thing, or it is another tenant's.
     NotFound = "not_found", NOT_FOUND, "there is no such thing here";
     /// The method is not one of this path.
@@ -92,6 +96,8 @@ codes! {
     Overloaded = "overloaded", SERVICE_UNAVAILABLE, "too much is under way";
     /// The server is about to stop.
     Stopping = "stopping", SERVICE_UNAVAILABLE, "the server is about to stop";
+    /// The sandbox's disk is full.
+    NoRoom = "no_room", INSUFFICIENT_STORAGE, "the sandbox has no room left";
     /// Something failed on our side.
     Internal = "internal", INTERNAL_SERVER_ERROR, "something failed on the server";
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_control::{Runner, Secret, Sessions};
+use ringfence_control::{About, Runner, Secret, Session, Sessions};
 use ringfence_policy::TenantName;
 use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
 use tokio::sync::Semaphore;
@@ -12,9 +12,10 @@ use crate::e2b::{Creations, Sandboxes};
 use crate::gate::{Hosts, Throttle};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::moment::rfc3339;
 use crate::options::ServeOptions;
 use crate::problem::Problem;
-use crate::work::Work;
+use crate::work::{RunUnderWay, Work};
 
 /// What a server has while it serves.
 pub(crate) struct Serving {
@@ -25,6 +26,8 @@ pub(crate) struct Serving {
     /// Those of E2B's clients.
     pub(crate) sandboxes: Sandboxes,
     pub(crate) creations: Creations,
+    /// Paused sandboxes go on one after another.
+    pub(crate) resuming: tokio::sync::Mutex<()>,
     pub(crate) clients: Mutex<Clients>,
     pub(crate) limits: Limits,
     pub(crate) hosts: Hosts,
@@ -57,6 +60,7 @@ impl Serving {
             sessions: Sessions::of(runner.clone(), limits.sessions),
             sandboxes: Sandboxes::default(),
             creations: Creations::default(),
+            resuming: tokio::sync::Mutex::default(),
             runner,
             clients: Mutex::new(clients),
             hosts: Hosts::of(&options.host_names),
@@ -78,6 +82,17 @@ impl Serving {
     /// The home.
     pub(crate) fn home(&self) -> &Home {
         self.runner.home()
+    }
+
+    /// A run that is under way: of one command, or a session.
+    pub(crate) fn under_way(&self, run: &str) -> Option<RunUnderWay> {
+        self.work.run(run).or_else(|| self.sessions.find(run).map(|session| of_session(&session)))
+    }
+
+    /// Every run that is under way.
+    pub(crate) fn all_under_way(&self) -> Vec<(String, RunUnderWay)> {
+        let sessions = self.sessions.all().into_iter().map(|session| (session.run.to_string(), of_session(&session)));
+        self.work.runs().into_iter().chain(sessions).collect()
     }
 
     /// Tells the operator.
@@ -108,6 +123,11 @@ impl Serving {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut clients).map_err(|error| self.failed(&error))
     }
+}
+
+fn of_session(session: &Session) -> RunUnderWay {
+    let About { tenant, agent, profile, .. } = session.about.clone();
+    RunUnderWay { tenant, agent, profile, started_at: rfc3339(session.started_at) }
 }
 
 /// As whom a caller sees things.

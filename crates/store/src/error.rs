@@ -79,6 +79,14 @@ pub enum StoreError {
         /// The lock.
         path: PathBuf,
     },
+    /// Somebody else uses a named state.
+    #[error("state `{name}` is in use by {by}")]
+    StateInUse {
+        /// Its name.
+        name: String,
+        /// Who uses it.
+        by: String,
+    },
     /// A stored credential, or the key of them, does not read.
     #[error("`{path}` does not read: {cause}")]
     Credential {
@@ -124,6 +132,9 @@ impl StoreError {
                     .to_owned()
             }
             Self::Busy { .. } => "wait until the other ringfence is done, or end it if it hangs".to_owned(),
+            Self::StateInUse { .. } => {
+                "one run at a time has a state: wait until that one has ended, end it, or name another state".to_owned()
+            }
             Self::Credential { .. } => {
                 "give the key that sealed it (RINGFENCE_CREDENTIAL_KEY, RINGFENCE_CREDENTIAL_KEY_FILE or the keyring), or set it again"
                     .to_owned()

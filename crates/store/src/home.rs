@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{At, StoreError};
+use crate::states::States;
 
 /// The format of this version. A home with a higher number is refused.
 pub const FORMAT: u32 = 1;
@@ -25,7 +26,9 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "promotions", "damaged", "credentials"] {
+        for folder in
+            ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "promotions", "damaged", "credentials", "states"]
+        {
             make_private(&home.root.join(folder))?;
         }
         Ok(home)
@@ -62,6 +65,7 @@ impl Home {
         [self.root.clone(), self.root.join("keys"), self.agents(), self.root.join("persons")]
             .iter()
             .try_for_each(|folder| sweep_drafts(folder))?;
+        States::of(self).sweep()?;
         self.sweep_images()
     }
 
@@ -120,6 +124,11 @@ impl Home {
     /// Files of packages, kept between runs.
     pub fn packages(&self) -> PathBuf {
         self.root.join("packages")
+    }
+
+    /// Files of runs that outlive them.
+    pub fn states(&self) -> PathBuf {
+        self.root.join("states")
     }
 
     /// Registered agents.

@@ -16,6 +16,7 @@ mod journal;
 mod keys;
 mod registry;
 mod run_id;
+mod states;
 
 pub use artifacts::Artifacts;
 pub use authority::{
@@ -31,3 +32,4 @@ pub use journal::{Journal, JournalWriter, Mark, Orphan, now};
 pub use keys::{load_or_make_key, make_private_key, read_private_key, read_public_key};
 pub use registry::{Document, Documents, RegistryLock};
 pub use run_id::{RunId, RunIdError};
+pub use states::{StateAbout, StateContent, StateDraft, StateId, StateIdError, StateKind, StateLock, StateRow, States};

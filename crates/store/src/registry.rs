@@ -120,13 +120,13 @@ impl<T: Document> Documents<T> {
 }
 
 /// What a name is was decided by its type; that it is none with a slash is seen here once more.
-fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-".contains(&b);
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_allowed)
 }
 
 /// A plain file of sensible length; a link, or a pipe that would keep us for ever, is none of ours.
-fn read(path: &Path) -> Result<Option<String>, StoreError> {
+pub(crate) fn read(path: &Path) -> Result<Option<String>, StoreError> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -141,7 +141,7 @@ fn read(path: &Path) -> Result<Option<String>, StoreError> {
     String::from_utf8(bytes).map(Some).map_err(|error| damaged(path, &error.to_string()))
 }
 
-fn damaged(path: &Path, cause: &str) -> StoreError {
+pub(crate) fn damaged(path: &Path, cause: &str) -> StoreError {
     StoreError::Damaged { path: path.to_owned(), cause: cause.to_owned() }
 }
 

@@ -241,6 +241,8 @@ fn run_request(recipe: &Recipe, inputs: Vec<InputRequest>, is_fetching: bool) ->
         exports: LAYER.parse().into_iter().collect(),
         tier: None,
         storage: Some(Storage::Disk),
+        state: None,
+        from: None,
         sensitivity: None,
         command: ["python3", "-I", "-c", INSTALL].map(OsText::from).into_iter().chain(programs).collect(),
         has_stdin: false,

@@ -41,6 +41,10 @@ impl Past {
         if let RunEnd::Refused { rule, .. } = &verified.statement.predicate.end {
             return Err(ReplayError::NotRun { run: run.to_string(), cause: format!("it was refused: {rule}") });
         }
+        if ask.state.is_some() || ask.from_session {
+            let cause = "it began with files of an earlier run, which are not kept as they were then".into();
+            return Err(ReplayError::NotRun { run: run.to_string(), cause });
+        }
         let has_stdin = verified.lines.iter().any(|line| matches!(line.event, Event::CommandStarting { has_stdin: true, .. }));
         Ok(Self {
             run: run.to_string(),
@@ -76,6 +80,8 @@ impl Past {
             exports: self.ask.exports.clone(),
             tier: self.ask.tier,
             storage: self.ask.storage,
+            state: None,
+            from: None,
             sensitivity: self.ask.sensitivity,
             command: self.command.iter().map(|word| unescaped(word)).collect(),
             has_stdin: self.has_stdin,

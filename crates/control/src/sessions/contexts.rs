@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ringfence_evidence::{Digest, Event};
 use ringfence_isolation::OsText;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
@@ -119,8 +120,10 @@ impl Session {
         let (events, received) = mpsc::channel(64);
         let (begun, has_begun) = oneshot::channel();
         let cell = Cell { request, events, begun };
-        let full = |_| SessionError::Commands { most: MOST_WAITING, what: "cells that wait" };
-        context.worker().cells.try_send(cell).map_err(full)?;
+        context.worker().cells.try_send(cell).map_err(|error| match error {
+            TrySendError::Full(_) => SessionError::Commands { most: MOST_WAITING, what: "cells that wait" },
+            TrySendError::Closed(_) => SessionError::Cell(ContextError::Over),
+        })?;
         match has_begun.await {
             Ok(Ok(())) => Ok(received),
             Ok(Err(error)) => Err(SessionError::Cell(error)),

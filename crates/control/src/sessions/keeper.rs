@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_evidence::{ClosedBy, Event, RunEnd};
-use ringfence_isolation::{Capture, Command, CommandOutcome, End, Occurrence, OsText, Sandbox, Stdin, Streams, Window};
+use ringfence_isolation::{Capture, Command, CommandOutcome, End, Occurrence, OsText, Sandbox, Stdin, Streams, Trees, Window};
 use ringfence_policy::LimitKey;
 use ringfence_store::JournalWriter;
 use tokio::sync::oneshot;
@@ -20,6 +20,7 @@ use super::session::{Beginning, Orders, Seat, Session};
 use super::wake::Wake;
 use crate::inside::{Keeper, Kept};
 use crate::request::Secret;
+use crate::state::Words;
 use crate::{ending, record};
 
 /// Commands of one session that run at once, and in all: each leaves two lines on record.
@@ -46,6 +47,7 @@ pub(crate) enum Order {
     Resize { command: u32, window: Window },
     Socket { port: u16, answer: Answer<OwnedFd> },
     Wall { left: Duration, is_given: bool },
+    Snapshot { answer: Answer<Trees> },
     Close { by: ClosedBy },
 }
 
@@ -60,7 +62,7 @@ impl Keeper for SessionKeeper {
     fn keep(&self, kept: Kept<'_, '_>) -> io::Result<RunEnd> {
         let seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Seat { orders, standing, wake, wall, about }) = seat else { return Err(io::Error::other("the session was kept before")) };
-        let Kept { run, sandbox, journal, environment, secrets, allowed, user } = kept;
+        let Kept { run, sandbox, journal, environment, secrets, allowed, user, said } = kept;
         let Orders { to, from } = orders;
         let session = Session::standing(Beginning {
             run,
@@ -71,6 +73,7 @@ impl Keeper for SessionKeeper {
             orders: to,
             allowed,
             user,
+            said,
             environment: environment.clone(),
         });
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
@@ -96,6 +99,11 @@ impl Keeper for SessionKeeper {
         let end = keeping.until_over();
         session.set_over();
         end
+    }
+
+    fn words(&self) -> Words {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().map(|session| session.words()).unwrap_or_default()
     }
 }
 
@@ -141,7 +149,7 @@ impl Keeping<'_, '_> {
     fn over(&self, end: &End) -> RunEnd {
         match (self.closed_by, end) {
             (Some(by), _) => RunEnd::Closed { by },
-            (None, End::Limit { limit: LimitKey::Wall }) if self.is_time_given => RunEnd::Closed { by: ClosedBy::Timeout },
+            (None, End::Limit { limit: LimitKey::Wall }) if self.is_time_given => RunEnd::Closed { by: self.session.closed_at_timeout() },
             (None, end) => ending::of(end),
         }
     }
@@ -211,6 +219,10 @@ impl Keeping<'_, '_> {
                 self.journal.append(Event::PortOpened { port }).map_err(io::Error::other)?;
                 self.sandbox.ask_for_socket()?;
                 self.asked.push(answer);
+            }
+            Order::Snapshot { answer } => {
+                let trees = self.sandbox.trees().map_err(|errno| SessionError::Failed { act: "save the session", source: errno.into() });
+                drop(answer.send(trees));
             }
             Order::Wall { left, is_given } => self.set_wall(left, is_given)?,
             Order::Close { by } => {

@@ -9,6 +9,7 @@ mod error;
 mod feed;
 mod keeper;
 mod session;
+mod snapshot;
 mod wake;
 
 use std::collections::BTreeMap;

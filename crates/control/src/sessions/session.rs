@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ringfence_evidence::{ClosedBy, Event};
-use ringfence_isolation::{Files, OsText, Usage, Window};
-use ringfence_policy::{Capabilities, Layer, Refusal, UserName};
-use ringfence_store::{JournalWriter, RunId};
+use ringfence_isolation::{Files, OsText, Trees, Usage, Window};
+use ringfence_policy::{Capabilities, Layer, Refusal, State as KeptFiles, UserName};
+use ringfence_store::{JournalWriter, RunId, StateAbout};
 use tokio::sync::{oneshot, watch};
 
 use super::command::{CommandRequest, SessionCommand};
@@ -19,6 +20,7 @@ use super::feed::Subscription;
 use super::keeper::Order;
 use super::wake::Wake;
 use crate::report::RunReport;
+use crate::state::Words;
 
 /// Times that input is offered to a command that does not read, and how long after one another.
 const OFFERS: u32 = 500;
@@ -63,6 +65,7 @@ pub(crate) struct Beginning {
     pub(crate) orders: Sender<Order>,
     pub(crate) allowed: Capabilities,
     pub(crate) user: UserName,
+    pub(crate) said: StateAbout,
     pub(crate) environment: Vec<(String, OsText)>,
 }
 
@@ -85,6 +88,13 @@ pub struct Session {
     journal: JournalWriter,
     files: Mutex<Option<Arc<Files>>>,
     pub(crate) contexts: Contexts,
+    /// What is said of a snapshot of its files.
+    pub(crate) said: StateAbout,
+    /// What is said of its files when it is paused.
+    kept_about: Mutex<serde_json::Value>,
+    /// Whether it is being saved.
+    is_saving: AtomicBool,
+    pauses_at_timeout: AtomicBool,
     state: Mutex<State>,
     over: watch::Sender<bool>,
     report: watch::Sender<Sealed>,
@@ -104,7 +114,7 @@ struct State {
 
 impl Session {
     pub(crate) fn standing(beginning: Beginning) -> Arc<Self> {
-        let Beginning { run, about, journal, files, wake, orders, allowed, user, environment } = beginning;
+        let Beginning { run, about, journal, files, wake, orders, allowed, user, said, environment } = beginning;
         let now = SystemTime::now();
         let wall = allowed.limits.get(ringfence_policy::LimitKey::Wall).map_or(Duration::MAX, Duration::from_millis);
         let state =
@@ -121,6 +131,10 @@ impl Session {
             journal,
             files: Mutex::new(Some(Arc::new(files))),
             contexts: Contexts::default(),
+            said,
+            kept_about: Mutex::default(),
+            is_saving: AtomicBool::new(false),
+            pauses_at_timeout: AtomicBool::new(false),
             state: Mutex::new(state),
             over: watch::Sender::new(false),
             report: watch::Sender::new(None),
@@ -249,6 +263,68 @@ impl Session {
         self.order(Order::Close { by }).unwrap_or_default();
     }
 
+    /// Ends it and keeps its files, and waits until its record is sealed. The report says by which id they are kept; where they could not be, the run
+    /// has failed. `about` is kept with them for whoever goes on.
+    ///
+    /// # Errors
+    /// Nothing of this run may outlive it.
+    pub async fn pause(&self, about: serde_json::Value) -> Result<Option<Arc<RunReport>>, SessionError> {
+        self.check_may_be_kept()?;
+        *self.kept_about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        Ok(self.close(ClosedBy::Pause).await)
+    }
+
+    /// When its time is up it is paused, and not just ended: its files are kept, with `about`.
+    ///
+    /// # Errors
+    /// Nothing of this run may outlive it.
+    pub fn pause_at_timeout(&self, about: serde_json::Value) -> Result<(), SessionError> {
+        self.check_may_be_kept()?;
+        *self.kept_about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        self.pauses_at_timeout.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// By what it is closed when its time is up.
+    pub(crate) fn closed_at_timeout(&self) -> ClosedBy {
+        if self.pauses_at_timeout.load(Ordering::Acquire) { ClosedBy::Pause } else { ClosedBy::Timeout }
+    }
+
+    /// Its files as they are, to be read by any thread.
+    pub(crate) async fn trees(&self) -> Result<Trees, SessionError> {
+        self.ask(|answer| Order::Snapshot { answer }).await
+    }
+
+    /// The right to save it: one at a time.
+    pub(crate) fn begin_saving(self: &Arc<Self>) -> Result<Saving, SessionError> {
+        self.check_may_be_kept()?;
+        match self.is_saving.swap(true, Ordering::AcqRel) {
+            false => Ok(Saving(self.clone())),
+            true => Err(SessionError::Failed { act: "save the session", source: std::io::Error::other("it is being saved already") }),
+        }
+    }
+
+    fn check_may_be_kept(&self) -> Result<(), SessionError> {
+        match self.allowed.state {
+            KeptFiles::Named => Ok(()),
+            KeptFiles::None => Err(SessionError::Refused(Refusal {
+                rule: "nothing that is written may outlive the run".into(),
+                layer: Layer::Profile,
+                hint: format!("set `state = \"named\"` under [files] in profile `{}`", self.about.profile),
+            })),
+        }
+    }
+
+    /// What is said of its files.
+    pub(crate) fn words(&self) -> Words {
+        let about = self.kept_about.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Words { metadata: self.about.metadata.clone(), about }
+    }
+
+    pub(crate) fn journal(&self) -> &JournalWriter {
+        &self.journal
+    }
+
     /// Waits until its record is sealed; `None` if that could not be done.
     pub async fn sealed(&self) -> Option<Arc<RunReport>> {
         let mut report = self.report.subscribe();
@@ -306,6 +382,15 @@ impl Session {
     /// True the first time that it is asked for a command.
     pub(crate) fn is_killed_anew(&self, command: u32) -> bool {
         self.state().killed.insert(command)
+    }
+}
+
+/// Somebody saves a session.
+pub(crate) struct Saving(Arc<Session>);
+
+impl Drop for Saving {
+    fn drop(&mut self) {
+        self.0.is_saving.store(false, Ordering::Release);
     }
 }
 

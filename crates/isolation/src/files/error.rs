@@ -78,7 +78,7 @@ pub enum FileError {
 }
 
 /// Names the path of an errno.
-pub(super) trait AtPath<T> {
+pub(crate) trait AtPath<T> {
     fn at(self, path: &OsText) -> Result<T, FileError>;
 }
 

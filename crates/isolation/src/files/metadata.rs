@@ -12,7 +12,7 @@ const NAMES: usize = 64 << 10;
 const VALUE: usize = 4096;
 
 /// What stands beside a file. Where its file system keeps none, nothing does.
-pub(super) fn of(handle: &OwnedFd) -> BTreeMap<String, String> {
+pub(crate) fn of(handle: &OwnedFd) -> BTreeMap<String, String> {
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let words = names(&path).into_iter().filter_map(|name| {
         let mut value = vec![0; VALUE];
@@ -23,7 +23,7 @@ pub(super) fn of(handle: &OwnedFd) -> BTreeMap<String, String> {
 }
 
 /// Replaces all that stands beside a file.
-pub(super) fn set(file: &OwnedFd, words: &BTreeMap<String, String>) -> Result<(), Errno> {
+pub(crate) fn set(file: &OwnedFd, words: &BTreeMap<String, String>) -> Result<(), Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     for name in names(&path).into_iter().filter(|name| !words.contains_key(name)) {
         removexattr(&path, format!("{PREFIX}{name}"))?;

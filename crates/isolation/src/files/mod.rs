@@ -6,8 +6,8 @@
 
 mod change;
 mod entry;
-mod error;
-mod metadata;
+pub(crate) mod error;
+pub(crate) mod metadata;
 mod read;
 mod watch;
 
@@ -100,7 +100,7 @@ enum Last {
 }
 
 /// Opens what a handle is on; it was looked at before.
-fn reopen(handle: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn reopen(handle: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
     rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK, Mode::empty())

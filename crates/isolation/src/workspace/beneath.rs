@@ -21,7 +21,7 @@ pub(super) enum Entry {
 }
 
 /// Opens a path beneath `root`; `flags` are added to the safe ones.
-pub(super) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
     // A pipe must not make us wait, a terminal not become ours; for a mere handle the kernel refuses to be told so.
@@ -109,7 +109,7 @@ pub(crate) fn list(folder: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> 
 }
 
 /// Joins a folder's path and a name.
-pub(super) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn join(folder: &[u8], name: &[u8]) -> Vec<u8> {
     if folder.is_empty() { name.to_vec() } else { [folder, name].join(&b'/') }
 }
 

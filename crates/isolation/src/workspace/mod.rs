@@ -1,7 +1,7 @@
 //! What a run sees of the host's files, and what of its changes comes back: scanning folders for what must be hidden, copying inputs, and
 //! writing `changes.patch`.
 
-mod beneath;
+pub(crate) mod beneath;
 mod export;
 mod git_config;
 mod patch;

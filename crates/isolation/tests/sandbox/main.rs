@@ -5,6 +5,7 @@
 
 mod attended;
 mod files;
+mod state;
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -13,9 +14,9 @@ use std::path::Path;
 
 use ringfence_isolation::{
     Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
-    Plan, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
+    Plan, Remains, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
 };
-use ringfence_policy::{Capabilities, Profile, UserName, shipped};
+use ringfence_policy::{Capabilities, LimitKey, Profile, UserName, shipped};
 
 fn main() {
     let tests: &[(&str, fn())] = &[
@@ -36,6 +37,11 @@ fn main() {
         ("files::nothing_of_the_host_can_be_reached", files::nothing_of_the_host_can_be_reached),
         ("files::folders_are_made_listed_moved_and_removed", files::folders_are_made_listed_moved_and_removed),
         ("files::a_folder_is_watched", files::a_folder_is_watched),
+        ("state::it_goes_from_one_sandbox_to_another", state::it_goes_from_one_sandbox_to_another),
+        ("state::it_is_saved_after_the_end", state::it_is_saved_after_the_end),
+        ("state::what_a_program_makes_is_bounded", state::what_a_program_makes_is_bounded),
+        ("state::a_damaged_one_is_refused", state::a_damaged_one_is_refused),
+        ("state::it_has_the_room_of_the_run", state::it_has_the_room_of_the_run),
         ("what_cannot_be_held_is_not_claimed", what_cannot_be_held_is_not_claimed),
     ];
     println!("\nrunning {} tests", tests.len());
@@ -57,15 +63,37 @@ fn with_sandbox(body: impl FnOnce(&mut Sandbox<'_>)) {
 }
 
 fn with_doors(doors: &Doors, body: impl FnOnce(&mut Sandbox<'_>)) {
-    let (host, capabilities, folder) = (Host::look(), capabilities(), tempfile::tempdir().unwrap());
+    with(doors, &capabilities(), |mut sandbox| body(&mut sandbox));
+}
+
+/// The same with less room for what is written.
+fn with_disk(bytes: u64, body: impl FnOnce(&mut Sandbox<'_>)) {
+    let mut capabilities = capabilities();
+    capabilities.limits.set(LimitKey::Disk, bytes);
+    with(&Doors::default(), &capabilities, |mut sandbox| body(&mut sandbox));
+}
+
+/// Runs a script, and hands out the state of the sandbox as it stood and what remained of it.
+fn to_the_end(script: &str, body: impl FnOnce(Vec<u8>, &Remains)) {
+    with(&Doors::default(), &capabilities(), |mut sandbox| {
+        assert_eq!(run(&mut sandbox, script).end, DONE);
+        let mut standing = Vec::new();
+        sandbox.trees().unwrap().save(&mut standing, u64::MAX, &mut |_| Ok(())).unwrap();
+        let remains = sandbox.finish().unwrap();
+        body(standing, &remains);
+        remains.close().unwrap();
+    });
+}
+
+fn with(doors: &Doors, capabilities: &Capabilities, body: impl FnOnce(Sandbox<'_>)) {
+    let (host, folder) = (Host::look(), tempfile::tempdir().unwrap());
     let lease = lease_identity().unwrap();
     let image = Image::of_host(folder.path()).unwrap();
-    let plan = plan(&capabilities, &host.cgroups, &image, lease.identity, doors);
+    let plan = plan(capabilities, &host.cgroups, &image, lease.identity, doors);
     let run = format!("test-{}-{}", std::process::id(), folder.path().file_name().unwrap().to_string_lossy());
     let creation = Creation { plan: &plan, limits: &capabilities.limits, memory_grade: host.memory_grade(), cancel: None };
     let empty = EmptySandbox::begin(&run, &host.cgroups, &plan.group_limits, lease).unwrap();
-    let mut sandbox = empty.build(creation, &mut |_, _| Ok(())).unwrap().stand().unwrap();
-    body(&mut sandbox);
+    body(empty.build(creation, &mut |_, _| Ok(())).unwrap().stand().unwrap());
 }
 
 fn plan(capabilities: &Capabilities, cgroups: &Cgroups, image: &Image, identity: ringfence_isolation::Identity, doors: &Doors) -> Plan {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use ringfence_policy::{
     AddressRange, ArtifactKind, Capabilities, CredentialBinding, Destination, Execution, Grade, Grades, ImageName, Inputs, InstallScripts,
     Kernel, LeastTiers, LimitKey, Limits, MinimumAge, NamePattern, PackageMode, PackageRule, PackageVersion, Packages, PathScope, Project,
-    Sensitivity, Set, SourceBuilds, Spawn, Storage, Tier, Wildcards,
+    Sensitivity, Set, SourceBuilds, Spawn, State, Storage, Tier, Wildcards,
 };
 
 fn choice<T: Copy + std::fmt::Debug + 'static>(all: &'static [T]) -> impl Strategy<Value = T> {
@@ -97,7 +97,7 @@ prop_compose! {
         network in (set::<Destination>(PLACES), choice(Wildcards::ALL)),
         packages in packages(),
         grades in (choice(Grade::ALL), choice(Grade::ALL), choice(Grade::ALL)),
-        storage in choice(Storage::ALL),
+        (storage, state) in (choice(Storage::ALL), choice(State::ALL)),
         outside in (set::<AddressRange>(RANGES), set::<CredentialBinding>(BINDINGS)),
         sensitivity in (choice(Sensitivity::ALL), vec((choice(Sensitivity::ALL), choice(Tier::ALL)), 0..3)),
         image in set::<ImageName>(IMAGES),
@@ -110,7 +110,7 @@ prop_compose! {
             network: network.0, wildcards: network.1,
             grades: Grades { memory: grades.0, cpu: grades.1, disk: grades.2 },
             private: outside.0, credentials: outside.1, sensitivity: sensitivity.0, tiers: tiers(sensitivity.1),
-            limits, storage, packages, image, promotions,
+            limits, storage, state, packages, image, promotions,
         }
     }
 }

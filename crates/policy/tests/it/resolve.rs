@@ -1,6 +1,6 @@
 //! Decisions: what narrows silently, what is refused, and who is named.
 
-use ringfence_policy::{Ask, Layer, Profile, Refusal, Sensitivity, Storage, Tier, parse_bound, parse_settings, resolve};
+use ringfence_policy::{Ask, Layer, Profile, Refusal, Sensitivity, State, Storage, Tier, parse_bound, parse_settings, resolve};
 
 const PROFILE: &str = r#"
 name = "test"
@@ -103,6 +103,30 @@ fn files_variables_and_tiers_are_checked_against_the_bound() {
     assert_eq!(refused("", "", &ask).1, "hidden file `.env` may not be revealed");
     let ask = Ask { tier: Some(Tier::Process), ..Ask::default() };
     assert_eq!(refused("[ceiling]\ntier = \"gvisor\"\n", "", &ask).0, Layer::Ceiling);
+}
+
+/// A state is named by the request, allowed by every layer, and never of a project.
+#[test]
+fn what_is_written_outlives_the_run_only_where_it_is_allowed_and_named() {
+    let profile = |state: &str| Profile::parse("p", &PROFILE.replace("[environment]", &format!("{state}\n[environment]"))).unwrap();
+    let decide = |state: &str, ceiling: &str, ask: Ask| {
+        let ceiling = parse_settings("ceiling", ceiling).unwrap().ceiling;
+        resolve(&ceiling, &profile(state), &parse_bound("agent", "").unwrap(), &ask).map(|grant| grant.capabilities.state)
+    };
+    let named = "state = \"named\"\nproject = \"view\"";
+    let notes = Ask { state: Some("notes".parse().unwrap()), ..Ask::default() };
+    let later = Ask { from_session: true, ..Ask::default() };
+    for ask in [&notes, &later] {
+        assert_eq!(decide(named, "", ask.clone()), Ok(State::Named));
+        assert_eq!(decide("", "", ask.clone()).unwrap_err().layer, Layer::Profile);
+        let refusal = decide(named, "[ceiling.files]\nstate = \"none\"\n", ask.clone()).unwrap_err();
+        assert_eq!((refusal.layer, refusal.hint.contains("state = \"named\"")), (Layer::Ceiling, true), "{refusal:?}");
+        let refusal = decide(named, "", Ask { project: true, ..ask.clone() }).unwrap_err();
+        assert_eq!((refusal.layer, refusal.rule.contains("project")), (Layer::Request, true), "{refusal:?}");
+    }
+    assert_eq!(decide("", "", Ask::default()), Ok(State::None));
+    let text = serde_json::to_string(&Ask::default()).unwrap();
+    assert!(!text.contains("state") && !text.contains("session"), "an older record reads the same: {text}");
 }
 
 /// Disk is had only by those who name it, and only where every layer allows it.

@@ -21,6 +21,7 @@ mod promotion;
 mod run;
 mod schema;
 mod serve;
+mod state;
 mod tenant;
 
 use std::path::PathBuf;
@@ -75,6 +76,8 @@ enum Command {
     Person(person::PersonArguments),
     /// Import, build, list or remove images: what runs see as `/`, beside the host's own
     Image(image::ImageArguments),
+    /// List or remove states: files that outlive the runs which name them
+    State(state::StateArguments),
     /// Serve the API over HTTP: runs, evidence, approvals, for tenants with keys
     Serve(serve::ServeArguments),
     /// Make, list or revoke the keys by which clients of a server are known
@@ -143,6 +146,7 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Agent(arguments) => agent::run(&context, &arguments),
         Command::Person(arguments) => person::run(&context, &arguments),
         Command::Image(arguments) => image::run(&context, &arguments),
+        Command::State(arguments) => state::run(&context, &arguments),
         Command::Serve(arguments) => serve::run(&context, &arguments),
         Command::Key(arguments) => key::run(&context, &arguments),
         Command::Tenant(arguments) => tenant::run(&context, &arguments),

@@ -22,7 +22,7 @@ use super::{Context, explain, progress};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  ringfence run --stdin --input data.csv --export 'report.*' -- python3 - < analyse.py\n  ringfence run --project . --export changes.patch -- sh -c 'make test'\n\nExit status: the program's own; 123 a named artifact is missing or was refused; 124 wall or CPU limit; 137 memory\nlimit; 125 refused or could not be set up; 126 and 127 as a shell; 128+n a signal."
+    after_help = "Example:\n  ringfence run --stdin --input data.csv --export 'report.*' -- python3 - < analyse.py\n  ringfence run --project . --export changes.patch -- sh -c 'make test'\n  ringfence run --state notes -- sh -c 'date >> log; cat log'\n\nExit status: the program's own; 123 a named artifact is missing or was refused, or a state not kept; 124 wall or CPU limit; 137 memory\nlimit; 125 refused or could not be set up; 126 and 127 as a shell; 128+n a signal."
 )]
 pub(crate) struct RunArguments {
     /// Class of work: the name of a profile, or a file
@@ -64,6 +64,9 @@ pub(crate) struct RunArguments {
     /// Where to keep what the run writes: memory (it counts as memory) or disk; the profile must allow it [default: memory]
     #[arg(long, value_name = "memory or disk")]
     pub(crate) storage: Option<String>,
+    /// State to begin with and to keep what is written in: the workspace and /tmp, for the next run that names it; the profile must allow it
+    #[arg(long, value_name = "NAME", conflicts_with = "project")]
+    pub(crate) state: Option<String>,
     /// How sensitive the work is, at least: public, internal, confidential or restricted; the operator may ask for a stronger tier by it
     #[arg(long, value_name = "LEVEL")]
     pub(crate) sensitivity: Option<String>,

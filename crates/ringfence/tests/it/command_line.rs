@@ -198,6 +198,9 @@ fn help_has_an_example_for_every_command_and_completions_are_made() {
         vec!["key", "add"],
         vec!["key", "ls"],
         vec!["key", "revoke"],
+        vec!["state", "ls"],
+        vec!["state", "rm"],
+        vec!["state", "sweep"],
         vec!["tenant", "add"],
         vec!["tenant", "ls"],
     ] {

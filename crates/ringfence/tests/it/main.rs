@@ -33,6 +33,7 @@ mod recipe;
 mod registry;
 mod replay;
 mod serve;
+mod state;
 mod storage;
 mod support;
 mod tools;

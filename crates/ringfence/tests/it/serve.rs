@@ -136,3 +136,49 @@ fn a_server_that_strangers_could_listen_to_does_not_start() {
         assert!(refused.status == 125 && refused.stderr.contains("--drain"), "{refused:?}");
     }
 }
+
+/// What a session left that was killed with its server: whether any process still bears its mark.
+fn sleepers(mark: &str) -> usize {
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.starts_with(b"sleep\0") && line.windows(mark.len()).any(|window| window == mark.as_bytes())).count()
+}
+
+/// Fifty sessions live, with a command each, when the server dies: nothing runs on, and each run has its end.
+#[test]
+fn fifty_sessions_of_a_killed_server_are_all_found_with_their_end() {
+    for (number, place) in Place::each().into_iter().enumerate() {
+        // As an ordinary user each has a watcher that sums its tree: fewer are enough to see the same.
+        let (sessions, mark) = (if number == 0 { 50 } else { 10 }, format!("83.{}{number}", std::process::id()));
+        let serving = Serving::start(&place, &[]);
+        let key = serving.key.clone();
+        let made: Vec<String> = (0..sessions)
+            .map(|_| {
+                let (status, view) = serving.ask(&key, "POST", "/v1/sessions", "{}");
+                assert_eq!(status, 201, "{view}");
+                view["session"].as_str().unwrap().to_owned()
+            })
+            .collect();
+        for session in &made {
+            let body = json!({"command": ["sleep", mark]}).to_string();
+            let (status, begun) = serving.ask(&key, "POST", &format!("/v1/sessions/{session}/commands"), &body);
+            assert_eq!(status, 202, "{begun}");
+        }
+        assert_eq!(sleepers(&mark), sessions);
+        assert_eq!(serving.signal(rustix::process::Signal::KILL), None);
+        let begun = std::time::Instant::now();
+        while sleepers(&mark) > 0 {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{} run on", sleepers(&mark));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let next = Serving::start(&place, &[]);
+        for session in &made {
+            let (status, view) = next.ask(&key, "GET", &format!("/v1/runs/{session}"), "");
+            assert_eq!((status, &view["state"], &view["end"]["step"]), (200, &json!("failed"), &json!("interrupted")), "{view}");
+        }
+        let last = made.last().unwrap();
+        assert_eq!(place.ringfence(&["evidence", "verify", last]).status, 0);
+        assert_eq!(next.ask(&key, "GET", "/v1/sessions", "").1, json!({"sessions": []}));
+        assert_eq!(next.signal(rustix::process::Signal::TERM), Some(0));
+        place.assert_clean();
+    }
+}

@@ -157,12 +157,16 @@ async fn execute(serving: &Arc<Serving>, sandbox: Arc<Sandbox>, request: Request
         (None, named) => usual(&sandbox, language(named.as_deref().unwrap_or(USUAL))?).await?,
     };
     let cell = CellRequest { code: body.code, env_vars: body.env_vars.unwrap_or_default(), cwd: None };
-    let events = sandbox.session.execute(&context, cell).await?;
+    Ok(tell_cell(sandbox.session.execute(&context, cell).await?))
+}
+
+/// Answers with what a cell does, as it does it.
+pub(crate) fn tell_cell(events: mpsc::Receiver<CellEvent>) -> Response {
     let (parts, body) = Parts::channel();
     tokio::spawn(tell(events, parts));
     let mut response = body.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-    Ok(response)
+    response
 }
 
 /// The context of a language for cells that name none: made for the first of them.

@@ -12,7 +12,7 @@ use http::header::HOST;
 
 use super::error::E2bError;
 use super::sandboxes::{Operation, Sandbox, Signed, is_same};
-use super::{CODE_PORT, ENVD_PORT, envd, ports};
+use super::{CODE_PORT, ENVD_PORT, control, envd, ports};
 use crate::serving::Serving;
 
 const SANDBOX_ID: &str = "e2b-sandbox-id";
@@ -65,7 +65,11 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 async fn answer(serving: &Arc<Serving>, target: Target, request: Request) -> Result<Response, E2bError> {
     serving.hosts.check_host(request.uri(), request.headers())?;
-    let Some(sandbox) = serving.sandboxes.find(&target.id) else { return Err(E2bError::gone(&target.id)) };
+    let sandbox = match serving.sandboxes.find(&target.id) {
+        Some(sandbox) => sandbox,
+        None if request.uri().path() == "/health" => return Err(E2bError::gone(&target.id)), // asking whether it runs is no reason to run
+        None => control::resume_by_itself(serving, &target.id).await?.ok_or_else(|| E2bError::gone(&target.id))?,
+    };
     match target.port {
         ENVD_PORT => {
             check_token(&sandbox, &request)?;

@@ -9,11 +9,14 @@ use ringfence_control::Session;
 use sha2::{Digest, Sha256};
 
 use super::envd::Watchers;
+use crate::serving::Serving;
 
 /// A sandbox.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    /// Its session, whose run is its name.
+    /// Its name: that of its first run, also when it was paused and goes on in another one.
+    pub(crate) id: String,
+    /// Its session.
     pub(crate) session: Arc<Session>,
     /// The template by which it was asked for.
     pub(crate) template: String,
@@ -23,8 +26,8 @@ pub(crate) struct Sandbox {
     pub(crate) traffic_token: String,
     /// Whether its ports are open to everyone who knows its name.
     pub(crate) is_public: bool,
-    /// Whether the client asked for it without a network.
-    pub(crate) is_without_network: bool,
+    /// What it was asked with, to be asked with again once it was paused.
+    pub(crate) asked: super::control::Asked,
     /// Folders that are watched for clients who ask now and then.
     pub(crate) watchers: Watchers,
     /// Names of the code contexts for cells that name none, by their language.
@@ -59,8 +62,25 @@ pub(crate) struct Signed<'a> {
 }
 
 impl Sandbox {
+    /// A session that was made by our own API, reached at its ports as any sandbox is. Its daemon has a token that nobody is told.
+    pub(crate) fn known(serving: &Serving, session: Arc<Session>, template: String, is_public: bool) -> std::io::Result<Arc<Self>> {
+        let sandbox = Arc::new(Self {
+            id: session.run.to_string(),
+            session,
+            template,
+            token: Some(new_token()?),
+            traffic_token: new_token()?,
+            is_public,
+            asked: super::control::Asked::default(),
+            watchers: Watchers::default(),
+            usual_contexts: tokio::sync::Mutex::default(),
+        });
+        serving.sandboxes.add(sandbox.clone());
+        Ok(sandbox)
+    }
+
     pub(crate) fn id(&self) -> &str {
-        self.session.run.as_str()
+        &self.id
     }
 
     /// Whether a token opens the daemon.

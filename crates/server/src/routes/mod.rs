@@ -8,6 +8,8 @@ mod health;
 mod profiles;
 mod promotions;
 mod runs;
+mod sessions;
+mod states;
 
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use crate::problem::{Code, Problem, shortened};
 use crate::serving::Serving;
 
 pub(crate) use runs::{STATES as RUN_STATES, clear_handed_over};
+pub(crate) use sessions::refused as session_problem;
 
 /// A group of paths with their descriptions.
 pub(crate) type Routes = OpenApiRouter<Arc<Serving>>;
@@ -33,6 +36,8 @@ pub(crate) fn all() -> Routes {
     OpenApiRouter::with_openapi(openapi::frame())
         .merge(health::routes())
         .merge(runs::routes())
+        .merge(sessions::routes())
+        .merge(states::routes())
         .merge(artifacts::routes())
         .merge(profiles::routes())
         .merge(audit::routes())
@@ -51,6 +56,18 @@ pub(crate) fn answered(schemas: &mut Schemas) {
     schemas.add::<runs::EventList>("EventList");
     schemas.add::<runs::EvidenceBundle>("EvidenceBundle");
     schemas.add::<runs::ArtifactList>("ArtifactList");
+    schemas.add::<sessions::SessionList>("SessionList");
+    schemas.add::<sessions::SessionView>("SessionView");
+    schemas.add::<states::StateList>("StateList");
+    schemas.add::<states::StateView>("StateView");
+    schemas.add::<sessions::CommandList>("CommandList");
+    schemas.add::<sessions::CommandView>("CommandView");
+    schemas.add::<sessions::CommandDone>("CommandDone");
+    schemas.add::<sessions::FileList>("FileList");
+    schemas.add::<sessions::FileView>("FileView");
+    schemas.add::<sessions::Written>("Written");
+    schemas.add::<sessions::ContextList>("ContextList");
+    schemas.add::<sessions::ContextView>("ContextView");
     schemas.add::<profiles::ProfileList>("ProfileList");
     schemas.add::<profiles::ProfileView>("ProfileView");
     schemas.add::<Matrix>("Matrix");
@@ -67,6 +84,16 @@ pub(crate) fn answered(schemas: &mut Schemas) {
 /// The forms of what is sent.
 pub(crate) fn sent(schemas: &mut Schemas) {
     schemas.add::<runs::RunBody>("RunBody");
+    schemas.add::<sessions::SessionBody>("SessionBody");
+    schemas.add::<sessions::TimeBody>("TimeBody");
+    schemas.add::<sessions::CommandBody>("CommandBody");
+    schemas.add::<sessions::StdinBody>("StdinBody");
+    schemas.add::<sessions::SignalBody>("SignalBody");
+    schemas.add::<sessions::WindowBody>("WindowBody");
+    schemas.add::<sessions::FileBody>("FileBody");
+    schemas.add::<sessions::MoveBody>("MoveBody");
+    schemas.add::<sessions::ContextBody>("ContextBody");
+    schemas.add::<sessions::CellBody>("CellBody");
     schemas.add::<audit::AuditBody>("AuditBody");
     schemas.add::<approvals::DecisionBody>("DecisionBody");
     schemas.add::<promotions::PromotionBody>("PromotionBody");

@@ -10,5 +10,6 @@ mod gate;
 mod hostile;
 mod rig;
 mod runs;
+mod sessions;
 mod slow;
 mod tenants;

@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may stop")]
 
 mod approvals;
+mod states;

@@ -47,6 +47,8 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
         exports: exports(arguments)?,
         tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
         storage: storage(arguments.storage.as_deref())?,
+        state: arguments.state.as_deref().map(|name| name.parse().map_err(|e| bad("--state", &e, "such as --state notes"))).transpose()?,
+        from: None,
         sensitivity: sensitivity(arguments.sensitivity.as_deref())?,
         command: command(arguments)?,
         has_stdin: arguments.stdin,

@@ -7,16 +7,16 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode};
-use ringfence_control::{About, RunRequest, Secret, SessionRequest, find_profile};
 use ringfence_isolation::OsText;
 use ringfence_policy::{EnvName, LimitKey};
 use ringfence_store::Caller;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Body;
+use super::begin::{self, Asked, Owner};
 use super::network::Network;
-use crate::asked::{Asked, By, Wanted};
+use super::{Body, keep};
+use crate::asked::{self, By, Wanted};
 use crate::e2b::creations::Creation;
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::{Sandbox, new_token};
@@ -110,7 +110,7 @@ async fn answer(
     serving: Arc<Serving>,
     caller: Caller,
     headers: HeaderMap,
-    asked: Asked<CreateBody>,
+    asked: asked::Asked<CreateBody>,
     is_secure: bool,
 ) -> Result<Response, E2bError> {
     // A client that goes away meanwhile leaves a sandbox behind that its time ends.
@@ -120,7 +120,7 @@ async fn answer(
 }
 
 /// What was made for the same request before, if it stands.
-async fn once(serving: &Arc<Serving>, caller: &Caller, asked: Asked<CreateBody>, is_secure: bool) -> Result<Arc<Sandbox>, E2bError> {
+async fn once(serving: &Arc<Serving>, caller: &Caller, asked: asked::Asked<CreateBody>, is_secure: bool) -> Result<Arc<Sandbox>, E2bError> {
     match serving.creations.begin(&caller.tenant, &asked.again)? {
         Creation::Made(sandbox) => Ok(sandbox),
         Creation::New(under_way) => {
@@ -134,38 +134,36 @@ async fn once(serving: &Arc<Serving>, caller: &Caller, asked: Asked<CreateBody>,
 async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secure: bool) -> Result<Arc<Sandbox>, E2bError> {
     body.check()?;
     let ask = body.network.clone().unwrap_or_default().ask(body.allow_internet_access)?;
-    let profile = serving.runner.settings().templates.get(&body.template);
-    let profile = profile.ok_or_else(|| unknown_template(&body.template))?.clone();
-    let server = serving.clone();
-    let profile = serving.blocking(move |_| find_profile(server.home(), &profile).map_err(|error| server.failed(&error))).await?;
-    let environment = variables(body.env_vars.unwrap_or_default())?;
-    let time = time(body.timeout, &profile)?;
-    let about = About {
+    let (profile, from) = begin::origin(serving, &caller.tenant, &body.template).await?;
+    let profile = begin::profile(serving, &profile).await?;
+    let asked = Asked {
+        profile: profile.profile.name.to_string(),
+        environment: body.env_vars.clone().unwrap_or_default(),
+        destinations: ask.destinations.iter().map(ToString::to_string).collect(),
+        without_network: ask.is_none,
+        timeout: time(body.timeout, &profile)?.as_secs(),
+        pauses_at_timeout: body.wants_pause(),
+        resumes_by_itself: body.wants_resume(),
+    };
+    let owner = Owner {
         tenant: caller.tenant.clone(),
         agent: caller.agents.first().cloned().unwrap_or_default(),
-        profile: profile.profile.name.to_string(),
         metadata: body.metadata.unwrap_or_default(),
     };
-    let agent = about.agent.parse().map_err(|_| E2bError::new(StatusCode::FORBIDDEN, "this tenant has no agent"))?;
-    let mut run = RunRequest::bare(profile, agent, Vec::new());
-    run.tenant = caller.tenant.parse().ok();
-    run.known_secrets = serving.known_secrets.clone();
-    run.known_secrets.extend(environment.iter().filter_map(|(_, value)| value.as_os_str().to_str().map(|v| Secret::new(v.to_owned()))));
-    run.environment = environment;
-    run.destinations = ask.destinations;
-    run.without_network = ask.is_none;
-    let session = serving.sessions.create(SessionRequest { run, time: Some(time), about }).await?;
+    let session = begin::begin(serving, owner, &asked, profile, from).await?;
     let token = || new_token().map_err(|error| E2bError::from(serving.failed(&error)));
     let sandbox = Arc::new(Sandbox {
+        id: session.run.to_string(),
         session,
         template: body.template,
         token: is_secure.then(token).transpose()?,
         traffic_token: token()?,
         is_public: !ask.is_private,
-        is_without_network: ask.is_none,
+        asked,
         watchers: envd::Watchers::default(),
         usual_contexts: tokio::sync::Mutex::default(),
     });
+    keep::prepare(&sandbox).await?;
     serving.sandboxes.add(sandbox.clone());
     Ok(sandbox)
 }
@@ -191,13 +189,12 @@ impl CreateBody {
     fn wants_pause(&self) -> bool {
         self.auto_pause == Some(true)
     }
-}
 
-fn unknown_template(template: &str) -> E2bError {
-    E2bError::new(
-        StatusCode::NOT_FOUND,
-        format!("template `{}` was not found; the operator lists templates under [templates] in ringfence.toml", template.escape_debug()),
-    )
+    /// Whether it goes on by itself when somebody asks for something in it.
+    fn wants_resume(&self) -> bool {
+        let enabled = self.auto_resume.as_ref().and_then(|resume| resume.get("enabled")).and_then(Value::as_bool);
+        enabled == Some(true)
+    }
 }
 
 /// How long a sandbox lives if its client does not say.

@@ -13,9 +13,11 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::begin::Asked;
 use super::create::domain;
+use super::keep::Kept;
 use super::metrics::cpus;
-use super::owned;
+use super::{keep, owned};
 use crate::asked::By;
 use crate::e2b::ENVD_VERSION;
 use crate::e2b::envd::query;
@@ -23,6 +25,7 @@ use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::Sandbox;
 use crate::moment::rfc3339;
 use crate::serving::Serving;
+use ringfence_store::{StateKind, StateRow};
 
 /// What is told of a sandbox, in lists and alone.
 #[derive(Debug, Serialize)]
@@ -79,9 +82,38 @@ impl Detail {
             domain: None,
             allow_internet_access: !session.allowed.network.is_none(),
             network: network(sandbox),
-            lifecycle: json!({ "autoResume": false, "onTimeout": "kill" }),
+            lifecycle: lifecycle(&sandbox.asked),
         }
     }
+
+    /// One that is paused: its limits are those that it had.
+    fn paused(state: &StateRow, kept: &Kept) -> Self {
+        Self {
+            template: kept.template.clone(),
+            sandbox: kept.sandbox.clone(),
+            client: "ringfence",
+            alias: kept.template.clone(),
+            started_at: kept.started_at.clone(),
+            end_at: state.created_at.clone(),
+            envd_version: ENVD_VERSION,
+            cpu_count: 1,
+            memory_mb: 0,
+            disk_size_mb: state.bytes >> 20,
+            state: "paused",
+            metadata: state.said.metadata.clone(),
+            envd_access_token: None,
+            domain: None,
+            allow_internet_access: false,
+            network: json!({}),
+            lifecycle: lifecycle(kept.asked()),
+        }
+    }
+}
+
+/// What becomes of it when its time is up.
+fn lifecycle(asked: &Asked) -> Value {
+    let on_timeout = if asked.pauses_at_timeout { "pause" } else { "kill" };
+    json!({ "autoResume": asked.resumes_by_itself, "onTimeout": on_timeout })
 }
 
 /// What it reaches, as it was granted.
@@ -97,7 +129,10 @@ pub(super) async fn detail(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, E2bError> {
-    let sandbox = owned(&serving, &caller, &id)?;
+    let Ok(sandbox) = owned(&serving, &caller, &id) else {
+        let (state, kept) = keep::paused(&serving, &caller.tenant, &id).await?.ok_or_else(|| E2bError::no_sandbox(&id))?;
+        return Ok(axum::Json(Detail::paused(&state, &kept)).into_response());
+    };
     let detail = Detail { envd_access_token: sandbox.token.clone(), domain: Some(domain(&headers)), ..Detail::of(&sandbox) };
     Ok(axum::Json(detail).into_response())
 }
@@ -108,17 +143,24 @@ const PAGE: usize = 100;
 /// Of this tenant's, those that fit; the newest first unless the query says otherwise.
 pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, uri: Uri) -> Result<Response, E2bError> {
     let filter = Filter::of(&query(&uri))?;
-    let mut fitting: Vec<_> =
-        serving.sandboxes.all().into_iter().filter(|s| s.session.about.tenant == caller.tenant && filter.fits(s)).collect();
+    let running = serving.sandboxes.all().into_iter().filter(|sandbox| sandbox.session.about.tenant == caller.tenant);
+    let mut fitting: Vec<Detail> = running.map(|sandbox| Detail::of(&sandbox)).filter(|_| filter.is_running).collect();
+    if filter.is_paused {
+        let kept = keep::all(&serving, &caller.tenant, StateKind::Paused).await?;
+        fitting.extend(kept.iter().map(|(state, kept)| Detail::paused(state, kept)));
+    }
+    fitting.retain(|sandbox| filter.fits(sandbox));
+    fitting.sort_by(|one, other| one.sandbox.cmp(&other.sandbox));
     if !filter.is_ascending {
         fitting.reverse();
     }
     // Their names are in the order of their beginnings: the one at which a page ended may be gone.
     if let Some(after) = &filter.after {
-        fitting.retain(|sandbox| if filter.is_ascending { sandbox.id() > after.as_str() } else { sandbox.id() < after.as_str() });
+        fitting.retain(|sandbox| if filter.is_ascending { sandbox.sandbox > *after } else { sandbox.sandbox < *after });
     }
-    let page: Vec<Detail> = fitting.iter().take(filter.limit).map(|sandbox| Detail::of(sandbox)).collect();
-    let next = (page.len() < fitting.len()).then(|| page.last().map(|last| last.sandbox.clone())).flatten();
+    let is_last = fitting.len() <= filter.limit;
+    let page: Vec<Detail> = fitting.into_iter().take(filter.limit).collect();
+    let next = (!is_last).then(|| page.last().map(|last| last.sandbox.clone())).flatten();
     let mut response = axum::Json(page).into_response();
     if let Some(Ok(next)) = next.map(|next| HeaderValue::from_str(&next)) {
         response.headers_mut().insert(NEXT, next);
@@ -129,6 +171,7 @@ pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, ur
 struct Filter {
     metadata: BTreeMap<String, String>,
     is_running: bool,
+    is_paused: bool,
     is_ascending: bool,
     after: Option<String>,
     template: Option<String>,
@@ -147,6 +190,7 @@ impl Filter {
         Ok(Self {
             metadata,
             is_running: states.split(',').any(|state| state == "running") || states.is_empty(),
+            is_paused: states.split(',').any(|state| state == "paused") || states.is_empty(),
             is_ascending: is_ascending(query)?,
             started_after: query.get("startedAfter").map(|text| moment(text)).transpose()?,
             after: query.get("nextToken").filter(|token| !token.is_empty()).cloned(),
@@ -155,13 +199,11 @@ impl Filter {
         })
     }
 
-    fn fits(&self, sandbox: &Sandbox) -> bool {
-        let has = |(name, value): (&String, &String)| sandbox.session.about.metadata.get(name) == Some(value);
-        let is_late_enough = self.started_after.is_none_or(|after| sandbox.session.started_at > after);
-        self.is_running
-            && is_late_enough
-            && self.metadata.iter().all(has)
-            && self.template.as_ref().is_none_or(|template| *template == sandbox.template)
+    fn fits(&self, sandbox: &Detail) -> bool {
+        let has = |(name, value): (&String, &String)| sandbox.metadata.get(name) == Some(value);
+        // Moments that are written in the same way stand in their order.
+        let is_late_enough = self.started_after.is_none_or(|after| sandbox.started_at > rfc3339(after));
+        is_late_enough && self.metadata.iter().all(has) && self.template.as_ref().is_none_or(|template| *template == sandbox.template)
     }
 }
 

@@ -1,8 +1,10 @@
 //! The control plane: sandboxes made, told of, given time and ended. Old paths and those of version 2 are the same.
 
+mod begin;
 mod body;
 mod create;
 mod end;
+mod keep;
 mod logs;
 mod look;
 mod metrics;
@@ -12,14 +14,16 @@ mod time;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{any, get, post, put};
+use axum::routing::{any, delete, get, post, put};
 
 use super::error::E2bError;
 use super::sandboxes::Sandbox;
 use crate::serving::Serving;
 
+pub(crate) use begin::Asked;
 pub(super) use body::Body;
 pub(super) use create::variables;
+pub(super) use keep::resume_by_itself;
 pub(super) use metrics::measure;
 
 pub(super) fn routes() -> Router<Arc<Serving>> {
@@ -32,13 +36,18 @@ pub(super) fn routes() -> Router<Arc<Serving>> {
         .route("/sandboxes/{id}/connect", post(time::connect))
         .route("/v2/sandboxes/{id}/connect", post(time::connect))
         .route("/sandboxes/{id}/resume", post(time::connect))
+        .route("/sandboxes/{id}/pause", post(keep::pause))
+        .route("/sandboxes/{id}/snapshots", post(keep::snapshot))
+        .route("/sandboxes/{id}/fork", post(keep::fork))
+        .route("/snapshots", get(keep::list))
+        .route("/templates/{id}", delete(keep::remove))
         .route("/sandboxes/{id}/metrics", get(metrics::metrics))
         .route("/sandboxes/{id}/logs", get(logs::lines))
         .route("/v2/sandboxes/{id}/logs", get(logs::parts))
         .route("/sandboxes/{id}/network", put(network::change));
     let unsupported = [
         ("/templates", "template builds"),
-        ("/templates/{*rest}", "template builds"),
+        ("/templates/{id}/{*rest}", "template builds"),
         ("/v2/templates", "template builds"),
         ("/v2/templates/{*rest}", "template builds"),
         ("/v3/templates", "template builds"),

@@ -10,7 +10,7 @@ use ringfence_policy::LimitKey;
 use serde::Deserialize;
 
 use super::create::{Made, check_time};
-use super::{Body, owned};
+use super::{Body, keep, owned};
 use crate::asked::{By, Wanted};
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::Sandbox;
@@ -69,7 +69,7 @@ impl Wanted for ConnectBody {
     const IS_OPTIONAL: bool = true;
 }
 
-/// A client finds a sandbox again: its time is made longer, never shorter.
+/// A client finds a sandbox again: its time is made longer, never shorter. One that is paused goes on.
 pub(super) async fn connect(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
@@ -77,7 +77,11 @@ pub(super) async fn connect(
     headers: HeaderMap,
     body: Body<ConnectBody>,
 ) -> Result<Response, E2bError> {
-    let sandbox = owned(&serving, &caller, &id)?;
+    let Ok(sandbox) = owned(&serving, &caller, &id) else {
+        let resumed = keep::resume(&serving, &caller.tenant, &id, body.0.body.timeout).await?;
+        let sandbox = resumed.ok_or_else(|| E2bError::no_sandbox(&id))?;
+        return Ok((StatusCode::CREATED, axum::Json(Made::of(&sandbox, &headers))).into_response());
+    };
     if let Some(seconds) = body.0.body.timeout {
         extend(&sandbox, seconds)?;
     }

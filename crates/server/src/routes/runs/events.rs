@@ -91,7 +91,7 @@ fn wants_stream(headers: &HeaderMap) -> bool {
 }
 
 /// The number of the last event that the client has seen.
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+pub(crate) fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
     match number {

@@ -64,7 +64,7 @@ pub(super) async fn evidence(
 
 fn bundle(serving: &Serving, caller: &Caller, name: &str) -> Result<EvidenceBundle, Problem> {
     let run = seen(serving, caller, name)?;
-    if serving.work.run(run.as_str()).is_some() {
+    if serving.under_way(run.as_str()).is_some() {
         let detail = format!("run `{run}` goes on, and is not sealed");
         return Err(Problem::new(
             Code::Conflict,

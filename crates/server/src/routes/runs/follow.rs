@@ -56,7 +56,7 @@ async fn tell(serving: &Arc<Serving>, run: &RunId, mut reader: Reader, parts: &m
     let mut spoke = Instant::now();
     loop {
         // Whether it is under way is asked before the record is read: what is written until then is read.
-        let is_under_way = serving.work.run(run.as_str()).is_some();
+        let is_under_way = serving.under_way(run.as_str()).is_some();
         let Ok((next, text)) = serving.blocking(move |serving| reader.read(serving)).await else { return };
         reader = next;
         let is_quiet = text.is_empty();

@@ -26,7 +26,7 @@ const MOST: u32 = 1000;
 /// Runs in one answer, if nothing is said.
 const USUAL: u32 = 50;
 /// Where a run can stand: under way, or how it ended.
-pub(crate) const STATES: &[&str] = &["running", "exited", "signaled", "limit", "refused", "failed"];
+pub(crate) const STATES: &[&str] = &["running", "exited", "signaled", "limit", "refused", "closed", "failed"];
 
 /// Which runs.
 #[derive(Debug, Deserialize)]
@@ -186,7 +186,7 @@ impl RunQuery {
 fn find(serving: &Serving, caller: &Caller, query: &RunQuery) -> Result<RunList, Problem> {
     let most = query.limit.unwrap_or(USUAL);
     // What is under way is looked at first: a run that ends meanwhile is in the index by then.
-    let under_way = serving.work.runs().into_iter().filter(|(_, run)| run.tenant == caller.tenant);
+    let under_way = serving.all_under_way().into_iter().filter(|(_, run)| run.tenant == caller.tenant);
     let mut runs: Vec<RunItem> = under_way.map(RunItem::of_work).filter(|item| query.wants(item)).collect();
     if query.state.as_deref() != Some("running") {
         let filter = RunFilter {
@@ -222,7 +222,7 @@ pub(super) async fn show(
 
 fn view(serving: &Serving, caller: &Caller, name: &str) -> Result<RunView, Problem> {
     let run: RunId = named("run", name)?;
-    if let Some(under_way) = serving.work.run(run.as_str()).filter(|run| viewer(caller).sees(Some(&run.tenant))) {
+    if let Some(under_way) = serving.under_way(run.as_str()).filter(|run| viewer(caller).sees(Some(&run.tenant))) {
         return Ok(RunView { item: RunItem::of_work((run.to_string(), under_way)), end: None, report: None });
     }
     let row = sealed(serving, caller, &run)?.ok_or_else(|| Problem::not_found("run", name))?;

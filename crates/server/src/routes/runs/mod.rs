@@ -13,6 +13,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use ringfence_evidence::ClosedBy;
 use ringfence_store::{Caller, RunId};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -26,10 +27,11 @@ use crate::serving::{Serving, viewer};
 
 pub(crate) use create::{Begun, Untold};
 pub(crate) use events::EventList;
+pub(crate) use events::last_seen;
 pub(crate) use evidence::EvidenceBundle;
 pub(crate) use hand_over::clear_handed_over;
 pub(crate) use look::{ArtifactList, RunList, RunView, STATES};
-pub(crate) use request::{RunBody, profile};
+pub(crate) use request::{RunBody, bytes, environment, profile, words};
 
 pub(super) fn routes() -> Routes {
     OpenApiRouter::new()
@@ -51,6 +53,10 @@ async fn cancel(State(serving): State<Arc<Serving>>, By(caller): By, Name(run): 
     let (server, who, Nothing {}) = (serving.clone(), caller.clone(), asked.body);
     once(&serving, &caller, asked.again, async move {
         let run = server.blocking(move |serving| seen(serving, &who, &run)).await?;
+        if let Some(session) = server.sessions.find(run.as_str()) {
+            session.begin_close(ClosedBy::Request);
+            return json(&server, StatusCode::ACCEPTED, &Begun::of(&run));
+        }
         match server.work.stop_run(run.as_str()) {
             true => json(&server, StatusCode::ACCEPTED, &Begun::of(&run)),
             false => Err(Problem::new(Code::Conflict, format!("run `{run}` is over"), format!("GET /v1/runs/{run} says how it ended"))),
@@ -62,7 +68,7 @@ async fn cancel(State(serving): State<Arc<Serving>>, By(caller): By, Name(run): 
 /// A run by its name, if this caller sees it; otherwise there is none.
 fn seen(serving: &Serving, caller: &Caller, name: &str) -> Result<RunId, Problem> {
     let run: RunId = named("run", name)?;
-    let is_seen = match serving.work.run(run.as_str()) {
+    let is_seen = match serving.under_way(run.as_str()) {
         Some(under_way) => viewer(caller).sees(Some(&under_way.tenant)),
         None => look::sealed(serving, caller, &run)?.is_some(),
     };

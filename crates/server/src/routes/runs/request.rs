@@ -20,47 +20,50 @@ const LONGEST: usize = 128 << 10;
 const USUAL_PROFILE: &str = "data-analysis";
 
 /// A run that is asked for.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBody {
     /// Program and arguments.
     #[schemars(length(min = 1), extend("prefixItems" = [{"type": "string", "minLength": 1, "maxLength": 131_071, "pattern": "^[^\\u0000]+$"}]))]
-    pub(super) command: Few<Text<0, 131_071>, 1024>,
+    pub(crate) command: Few<Text<0, 131_071>, 1024>,
     /// Class of work: the name of a profile; `data-analysis` if not named.
     #[schemars(regex(pattern = "^[a-z0-9][a-z0-9-]{0,63}$"))]
-    pub(super) profile: Option<Text<1, 64>>,
+    pub(crate) profile: Option<Text<1, 64>>,
     /// The agent that the run belongs to, one of the tenant's; its first one if not named.
     #[schemars(regex(pattern = "^[a-z0-9][a-z0-9._-]{0,63}$"))]
-    pub(super) agent: Option<Text<1, 64>>,
+    pub(crate) agent: Option<Text<1, 64>>,
     /// Variables to set.
     #[serde(default)]
-    pub(super) env: Table<Text<0, 131_071>, 256>,
+    pub(crate) env: Table<Text<0, 131_071>, 256>,
     /// Limits to lower, such as `{"memory": "256MiB", "wall": "30s"}`.
     #[serde(default)]
-    pub(super) limits: Table<Text<1, 64>, 16>,
+    pub(crate) limits: Table<Text<1, 64>, 16>,
     /// Destinations to reach, such as `api.example.com:443`; they must be inside the bound.
     #[serde(default)]
-    pub(super) allow: Few<Text<1, 512>, 256>,
+    pub(crate) allow: Few<Text<1, 512>, 256>,
     /// Artifacts to collect, as globs relative to the workspace.
     #[serde(default)]
-    pub(super) exports: Few<Text<1, 4096>, 256>,
+    pub(crate) exports: Few<Text<1, 4096>, 256>,
     /// At least this tier.
     #[schemars(extend("enum" = ["process", "gvisor", "microvm", null]))]
-    pub(super) tier: Option<Text<1, 16>>,
+    pub(crate) tier: Option<Text<1, 16>>,
     /// Where to keep what the run writes; in memory if not named.
     #[schemars(extend("enum" = ["memory", "disk", null]))]
-    pub(super) storage: Option<Text<1, 16>>,
+    pub(crate) storage: Option<Text<1, 16>>,
     /// How sensitive the work is, at least.
     #[schemars(extend("enum" = ["public", "internal", "confidential", "restricted", null]))]
-    pub(super) sensitivity: Option<Text<1, 16>>,
+    pub(crate) sensitivity: Option<Text<1, 16>>,
+    /// State by name: begins with what the last run left under it, and leaves its own.
+    #[schemars(regex(pattern = "^[a-z0-9][a-z0-9._-]{0,63}$"))]
+    pub(crate) state: Option<Text<1, 64>>,
     /// Standard input, as text.
-    pub(super) stdin: Option<Text<0, 8_388_608>>,
+    pub(crate) stdin: Option<Text<0, 8_388_608>>,
     /// Standard input, in base 64.
     #[schemars(extend("contentEncoding" = "base64"))]
-    pub(super) stdin_base64: Option<Text<0, 8_388_608>>,
+    pub(crate) stdin_base64: Option<Text<0, 8_388_608>>,
     /// Files to see, read-only, at `/inputs/NAME`.
     #[serde(default)]
-    pub(super) inputs: Few<InputBody, 64>,
+    pub(crate) inputs: Few<InputBody, 64>,
 }
 
 impl Wanted for RunBody {
@@ -87,7 +90,12 @@ pub(crate) struct InputBody {
 impl RunBody {
     /// The request as the command line would have made it, without inputs. Only for threads that may wait.
     pub(super) fn request(&self, serving: &Serving, caller: &Caller) -> Result<RunRequest, Problem> {
-        let environment = self.environment()?;
+        self.ask(serving, caller, words("command", &self.command.0)?)
+    }
+
+    /// The same with another command, or with none. Only for threads that may wait.
+    pub(crate) fn ask(&self, serving: &Serving, caller: &Caller, command: Vec<OsText>) -> Result<RunRequest, Problem> {
+        let environment = environment(&self.env)?;
         let given = environment.iter().filter(|(name, _)| names_a_secret(name.as_str()));
         let given = given.filter_map(|(_, value)| value.as_os_str().to_str().map(|value| Secret::new(value.to_owned())));
         let known_secrets = serving.known_secrets.iter().cloned().chain(given.collect::<Vec<_>>()).collect();
@@ -101,38 +109,13 @@ impl RunBody {
             tier: one("tier", self.tier.as_ref())?,
             storage: one("storage", self.storage.as_ref())?,
             sensitivity: one("sensitivity", self.sensitivity.as_ref())?,
+            state: crate::routes::sessions::kept_name(self.state.as_ref())?,
             has_stdin: self.stdin.is_some() || self.stdin_base64.is_some(),
             tenant: Some(caller.tenant.parse().map_err(|error| serving.failed(&error))?),
             known_secrets,
             homes: serving.homes.clone(),
-            ..RunRequest::bare(profile, agent(self.agent.as_ref().map(|agent| agent.0.as_str()), caller)?, self.command()?)
+            ..RunRequest::bare(profile, agent(self.agent.as_ref().map(|agent| agent.0.as_str()), caller)?, command)
         })
-    }
-
-    fn command(&self) -> Result<Vec<OsText>, Problem> {
-        let words = &self.command.0;
-        if words.first().is_none_or(|program| program.0.is_empty()) {
-            return Err(Problem::value("command", "the program's name is empty", "such as [\"python3\", \"-c\", \"print(1)\"]"));
-        }
-        if words.iter().any(|word| word.0.len() >= LONGEST) {
-            return Err(Problem::value(
-                "command",
-                format!("an argument is longer than {LONGEST} bytes"),
-                "pass long data as an input or as stdin",
-            ));
-        }
-        words.iter().map(|word| plain("command", &word.0)).collect()
-    }
-
-    fn environment(&self) -> Result<Vec<(EnvName, OsText)>, Problem> {
-        let variable = |(name, value): &(String, Text<0, 131_071>)| {
-            let name: EnvName = name.parse().map_err(|error| Problem::value("env", error, "such as {\"MODE\": \"fast\"}"))?;
-            match value.0.len() < LONGEST {
-                true => Ok((name, plain("env", &value.0)?)),
-                false => Err(Problem::value("env", format!("a value is longer than {LONGEST} bytes"), "pass long data as an input")),
-            }
-        };
-        self.env.0.iter().map(variable).collect()
     }
 
     fn limits(&self) -> Result<Limits, Problem> {
@@ -150,8 +133,31 @@ impl RunBody {
     }
 }
 
+/// Program and arguments.
+pub(crate) fn words(field: &str, words: &[Text<0, 131_071>]) -> Result<Vec<OsText>, Problem> {
+    if words.first().is_none_or(|program| program.0.is_empty()) {
+        return Err(Problem::value(field, "the program's name is empty", "such as [\"python3\", \"-c\", \"print(1)\"]"));
+    }
+    if words.iter().any(|word| word.0.len() >= LONGEST) {
+        return Err(Problem::value(field, format!("an argument is longer than {LONGEST} bytes"), "pass long data as an input or as stdin"));
+    }
+    words.iter().map(|word| plain(field, &word.0)).collect()
+}
+
+/// Variables by their names and values.
+pub(crate) fn environment(variables: &Table<Text<0, 131_071>, 256>) -> Result<Vec<(EnvName, OsText)>, Problem> {
+    let variable = |(name, value): &(String, Text<0, 131_071>)| {
+        let name: EnvName = name.parse().map_err(|error| Problem::value("env", error, "such as {\"MODE\": \"fast\"}"))?;
+        match value.0.len() < LONGEST {
+            true => Ok((name, plain("env", &value.0)?)),
+            false => Err(Problem::value("env", format!("a value is longer than {LONGEST} bytes"), "pass long data as an input")),
+        }
+    };
+    variables.0.iter().map(variable).collect()
+}
+
 /// Text or base 64, not both.
-pub(super) fn bytes<const A: usize, const B: usize>(
+pub(crate) fn bytes<const A: usize, const B: usize>(
     field: &str,
     text: Option<&Text<A, B>>,
     base64: Option<&Text<A, B>>,

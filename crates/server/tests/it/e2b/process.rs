@@ -173,7 +173,7 @@ fn a_sandbox_that_is_killed_resets_its_streams_and_is_gone() {
     let sandbox = Sandbox::new(&rig);
     let mut stream = sandbox.bash("echo on; sleep 60");
     stream.until("on");
-    let watch = sandbox.stream("filesystem.Filesystem/WatchDir", "", &json!({"path": "."}));
+    let mut watch = sandbox.stream("filesystem.Filesystem/WatchDir", "", &json!({"path": "."}));
     assert_eq!(sandbox.delete().status, 204);
     assert!(stream.is_reset() && watch.is_reset());
     let health = ask(&rig, "GET", "/health", &sandbox.route(ENVD), b"");

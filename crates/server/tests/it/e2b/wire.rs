@@ -273,7 +273,7 @@ impl Stream {
     }
 
     /// Whether the connection ends with a reset.
-    pub(crate) fn is_reset(mut self) -> bool {
+    pub(crate) fn is_reset(&mut self) -> bool {
         let mut rest = Vec::new();
         matches!(self.reader.read_to_end(&mut rest), Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset)
     }
