@@ -1,7 +1,8 @@
 //! What a client of E2B is told when it does not get what it asked for: a status, and the same number with a message.
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderName, HeaderValue, StatusCode};
 use ringfence_control::SessionError;
 use ringfence_isolation::FileError;
 use ringfence_policy::Refusal;
@@ -14,7 +15,10 @@ use crate::problem::Problem;
 pub(crate) struct E2bError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    headers: HeaderMap,
+    /// Whether the client's own retrying makes no sense.
+    is_final: bool,
+    /// Seconds after which asking again makes sense.
+    retry_after: Option<u64>,
     more: Vec<(&'static str, serde_json::Value)>,
 }
 
@@ -23,7 +27,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 impl E2bError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), headers: HeaderMap::new(), more: Vec::new() }
+        Self { status, message: message.into(), is_final: false, retry_after: None, more: Vec::new() }
     }
 
     pub(crate) fn bad(message: impl Into<String>) -> Self {
@@ -53,7 +57,7 @@ impl E2bError {
 
     /// The client shall not try again by itself.
     pub(crate) fn never_again(mut self) -> Self {
-        self.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        self.is_final = true;
         self
     }
 
@@ -68,7 +72,14 @@ impl IntoResponse for E2bError {
         for (name, value) in self.more {
             body[name] = value;
         }
-        (self.status, self.headers, axum::Json(body)).into_response()
+        let mut response = (self.status, axum::Json(body)).into_response();
+        if self.is_final {
+            response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 
@@ -117,10 +128,7 @@ impl From<FileError> for E2bError {
 
 impl From<Problem> for E2bError {
     fn from(problem: Problem) -> Self {
-        let mut error = Self::new(problem.code().status(), problem.in_words());
-        if let Some(seconds) = problem.retry_seconds() {
-            error.headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        error
+        let retry_after = problem.retry_seconds();
+        Self { retry_after, ..Self::new(problem.code().status(), problem.in_words()) }
     }
 }

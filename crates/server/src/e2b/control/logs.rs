@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(messages("limit=2&direction=backward"), [failed.clone(), port(3)]);
         assert_eq!(messages("start=1767225603000"), [port(3), failed.clone()]);
         assert_eq!(messages("cursor=1767225602000&direction=backward"), [port(2), port(1)]);
-        assert_eq!(messages("level=warn"), [failed.clone()]);
+        assert_eq!(messages("level=warn"), std::slice::from_ref(&failed));
         assert_eq!(messages("search=command+2"), [failed]);
     }
 
