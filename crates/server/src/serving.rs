@@ -8,7 +8,7 @@ use ringfence_policy::TenantName;
 use ringfence_store::{Caller, Clients, Home, RunId, StoreError, Viewer};
 use tokio::sync::Semaphore;
 
-use crate::e2b::Sandboxes;
+use crate::e2b::{Creations, Sandboxes};
 use crate::gate::{Hosts, Throttle};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -25,6 +25,7 @@ pub(crate) struct Serving {
     pub(crate) sessions: Sessions,
     /// Those of E2B's clients.
     pub(crate) sandboxes: Sandboxes,
+    pub(crate) creations: Creations,
     /// Paused sandboxes go on one after another.
     pub(crate) resuming: tokio::sync::Mutex<()>,
     pub(crate) clients: Mutex<Clients>,
@@ -58,6 +59,7 @@ impl Serving {
         Ok(Arc::new(Self {
             sessions: Sessions::of(runner.clone(), limits.sessions),
             sandboxes: Sandboxes::default(),
+            creations: Creations::default(),
             resuming: tokio::sync::Mutex::default(),
             runner,
             clients: Mutex::new(clients),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
 use rustix::fs::{FileType, Mode, OFlags, openat};
 use rustix::io::Errno;
 
@@ -80,8 +80,12 @@ impl Files {
             };
             let Some((at, folder)) = watch.folders.get(&seen.folder) else { continue };
             let name = below(at, &seen.name);
-            let made = (watch.is_recursive && seen.is_new_folder).then(|| openat(folder, seen.name.as_slice(), FOLDER, Mode::empty()));
+            let is_new = watch.is_recursive && seen.is_folder && change == FileChange::Create;
+            let made = is_new.then(|| openat(folder, seen.name.as_slice(), FOLDER, Mode::empty()));
             events.push(FileEvent { name: name.clone(), change });
+            if seen.is_folder && matches!(change, FileChange::Remove | FileChange::Rename) {
+                watch.forget(&name)?;
+            }
             if let Some(Ok(made)) = made {
                 // What came into it before it was watched is told as if it had been.
                 let found = watch.add(name, made)?;
@@ -99,7 +103,7 @@ struct Seen {
     folder: i32,
     name: Vec<u8>,
     change: Option<FileChange>,
-    is_new_folder: bool,
+    is_folder: bool,
 }
 
 /// Something in a folder that was not watched before.
@@ -143,6 +147,21 @@ impl Watch {
         Ok(found)
     }
 
+    /// A folder that has gone, and those that were in it, are watched no more: held open, none of them would ever be free.
+    fn forget(&mut self, name: &OsText) -> Result<(), FileError> {
+        let inside = [name.as_bytes(), b"/"].concat();
+        let is_gone = |at: &OsText| at == name || at.as_bytes().starts_with(&inside);
+        let gone: Vec<i32> = self.folders.iter().filter(|(_, (at, _))| is_gone(at)).map(|(number, _)| *number).collect();
+        for number in gone {
+            self.folders.remove(&number);
+            match remove_watch(&self.inotify, number) {
+                Ok(()) | Err(Errno::INVAL) => {} // the kernel was first
+                Err(errno) => return Err(errno).at(&self.path),
+            }
+        }
+        Ok(())
+    }
+
     fn read(&self) -> Result<Vec<Seen>, FileError> {
         let mut buffer = [MaybeUninit::uninit(); 16 << 10];
         let mut reader = Reader::new(&self.inotify, &mut buffer);
@@ -153,10 +172,9 @@ impl Watch {
                     let name = event.file_name().map(|name| name.to_bytes().to_vec()).unwrap_or_default();
                     let flags = event.events();
                     if flags.contains(ReadFlags::IGNORED) {
-                        seen.push(Seen { folder: event.wd(), name, change: None, is_new_folder: false });
+                        seen.push(Seen { folder: event.wd(), name, change: None, is_folder: false });
                     } else if let (change @ Some(_), false) = (change_of(flags), name.is_empty()) {
-                        let is_new_folder = flags.contains(ReadFlags::ISDIR) && flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
-                        seen.push(Seen { folder: event.wd(), name, change, is_new_folder });
+                        seen.push(Seen { folder: event.wd(), name, change, is_folder: flags.contains(ReadFlags::ISDIR) });
                     }
                 }
                 Err(Errno::AGAIN) => return Ok(seen),

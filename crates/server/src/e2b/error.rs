@@ -15,10 +15,9 @@ use crate::problem::Problem;
 pub(crate) struct E2bError {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
-    /// Whether the client's own retrying makes no sense.
+    /// The client shall not try again by itself.
     is_final: bool,
-    /// Seconds after which asking again makes sense.
-    retry_after: Option<u64>,
+    retry_seconds: Option<u64>,
     more: Vec<(&'static str, serde_json::Value)>,
 }
 
@@ -27,7 +26,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 impl E2bError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), is_final: false, retry_after: None, more: Vec::new() }
+        Self { status, message: message.into(), is_final: false, retry_seconds: None, more: Vec::new() }
     }
 
     pub(crate) fn bad(message: impl Into<String>) -> Self {
@@ -76,7 +75,7 @@ impl IntoResponse for E2bError {
         if self.is_final {
             response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.retry_seconds {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
@@ -128,7 +127,13 @@ impl From<FileError> for E2bError {
 
 impl From<Problem> for E2bError {
     fn from(problem: Problem) -> Self {
-        let retry_after = problem.retry_seconds();
-        Self { retry_after, ..Self::new(problem.code().status(), problem.in_words()) }
+        // What is not of the form that is wanted is a 400 to these clients.
+        let status = match problem.code().status() {
+            StatusCode::UNPROCESSABLE_ENTITY => StatusCode::BAD_REQUEST,
+            other => other,
+        };
+        let mut error = Self::new(status, problem.in_words());
+        error.retry_seconds = problem.retry_seconds();
+        error
     }
 }

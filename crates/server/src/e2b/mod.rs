@@ -4,6 +4,7 @@
 
 mod code;
 mod control;
+mod creations;
 mod envd;
 mod error;
 mod plane;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use axum::Router;
 
 pub(crate) use code::tell_cell;
+pub(crate) use creations::Creations;
 pub(crate) use error::E2bError;
 pub(crate) use plane::data_plane;
 pub(crate) use sandboxes::{Sandbox, Sandboxes, new_token};

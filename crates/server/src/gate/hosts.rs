@@ -46,8 +46,15 @@ impl Hosts {
     fn is_ours(&self, name: &str) -> bool {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(&name);
-        address.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost") || self.names.contains(&name)
+        let is_named = |name: &str| self.names.iter().any(|own| own == name);
+        let is_port = || name.split_once('.').is_some_and(|(label, parent)| is_port_of_sandbox(label) && is_named(parent));
+        address.parse::<IpAddr>().is_ok() || name == "localhost" || name.ends_with(".localhost") || is_named(&name) || is_port()
     }
+}
+
+/// `PORT-ID`, below a name of the server: a port of a sandbox.
+fn is_port_of_sandbox(label: &str) -> bool {
+    label.split_once('-').is_some_and(|(port, id)| port.parse::<u16>().is_ok() && id.parse::<ringfence_store::RunId>().is_ok())
 }
 
 /// The one value of a field that must be there once.
@@ -107,6 +114,7 @@ mod tests {
             "a.localhost",
             "ring.example:443",
             "ring.example.",
+            "3000-01kbdz9xk3v8p5r0q2n7m4t6w1.ring.example",
         ] {
             assert_eq!(check(ours, None), Ok(()), "{ours}");
         }
@@ -117,6 +125,9 @@ mod tests {
             "127.0.0.1.evil.example",
             "xlocalhost",
             "ring.example.evil",
+            "www.ring.example",
+            "3000-x.ring.example",
+            "3000-01kbdz9xk3v8p5r0q2n7m4t6w1.evil.example",
             "",
             ":7300",
             "localhost:x",

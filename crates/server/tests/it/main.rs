@@ -4,6 +4,7 @@
 mod approvals;
 mod bodies;
 mod described;
+mod e2b;
 mod ends;
 mod gate;
 mod hostile;

@@ -16,7 +16,8 @@ use serde_json::{Map, Value};
 use super::begin::{self, Asked, Owner};
 use super::network::Network;
 use super::{Body, keep};
-use crate::asked::{By, Wanted};
+use crate::asked::{self, By, Wanted};
+use crate::e2b::creations::Creation;
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::{Sandbox, new_token};
 use crate::e2b::{ENVD_VERSION, envd};
@@ -91,7 +92,7 @@ pub(super) fn domain(headers: &HeaderMap) -> String {
 
 /// On the path of version 2 every sandbox has a token.
 pub(super) async fn create(serving: State<Arc<Serving>>, by: By, headers: HeaderMap, body: Body<CreateBody>) -> Result<Response, E2bError> {
-    answer(serving.0, by.0, headers, body.0.body, true).await
+    answer(serving.0, by.0, headers, body.0, true).await
 }
 
 /// On the old path one may ask for none.
@@ -102,20 +103,32 @@ pub(super) async fn create_old(
     body: Body<CreateBody>,
 ) -> Result<Response, E2bError> {
     let is_secure = body.0.body.secure.unwrap_or(true);
-    answer(serving.0, by.0, headers, body.0.body, is_secure).await
+    answer(serving.0, by.0, headers, body.0, is_secure).await
 }
 
 async fn answer(
     serving: Arc<Serving>,
     caller: Caller,
     headers: HeaderMap,
-    body: CreateBody,
+    asked: asked::Asked<CreateBody>,
     is_secure: bool,
 ) -> Result<Response, E2bError> {
     // A client that goes away meanwhile leaves a sandbox behind that its time ends.
-    let made = tokio::spawn(async move { make(&serving, &caller, body, is_secure).await }).await;
+    let made = tokio::spawn(async move { once(&serving, &caller, asked, is_secure).await }).await;
     let sandbox = made.map_err(|_| E2bError::new(StatusCode::INTERNAL_SERVER_ERROR, "the server could not do this"))??;
     Ok((StatusCode::CREATED, axum::Json(Made::of(&sandbox, &headers))).into_response())
+}
+
+/// What was made for the same request before, if it stands.
+async fn once(serving: &Arc<Serving>, caller: &Caller, asked: asked::Asked<CreateBody>, is_secure: bool) -> Result<Arc<Sandbox>, E2bError> {
+    match serving.creations.begin(&caller.tenant, &asked.again)? {
+        Creation::Made(sandbox) => Ok(sandbox),
+        Creation::New(under_way) => {
+            let sandbox = make(serving, caller, asked.body, is_secure).await?;
+            under_way.done(&sandbox);
+            Ok(sandbox)
+        }
+    }
 }
 
 async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secure: bool) -> Result<Arc<Sandbox>, E2bError> {

@@ -147,7 +147,7 @@ fn last_part(mut file: File) -> std::io::Result<impl Read> {
 async fn read(serving: &Arc<Serving>, caller: &ringfence_store::Caller, id: &str, uri: &Uri) -> Result<Vec<Entry>, E2bError> {
     let wanted = Wanted::of(&query(uri))?;
     let sandbox = owned(serving, caller, id)?;
-    let path = serving.home().runs().join(sandbox.id()).join(EVENTS_FILE);
+    let path = serving.home().runs().join(sandbox.session.run.as_str()).join(EVENTS_FILE);
     let read = serving.blocking(move |serving| {
         let part = File::open(&path).and_then(last_part).map_err(|error| serving.failed(&error))?;
         Ok(entries(part, &wanted))

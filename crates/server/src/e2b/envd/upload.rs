@@ -147,7 +147,7 @@ async fn form(
 /// A file that is being written, on a thread that may wait.
 struct Writing {
     parts: mpsc::Sender<Bytes>,
-    done: tokio::task::JoinHandle<Result<Written, FileError>>,
+    done: tokio::task::JoinHandle<Result<Written, E2bError>>,
     at: OsText,
     words: BTreeMap<String, String>,
 }
@@ -195,11 +195,14 @@ impl Writing {
     }
 }
 
-fn fault(error: &std::io::Error, path: String) -> FileError {
+fn fault(error: &std::io::Error, path: String) -> E2bError {
+    use std::io::ErrorKind;
     match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => FileError::Full { path },
-        std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => FileError::Path { path },
-        _ => FileError::Failed { path, cause: error.to_string() },
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => FileError::Full { path }.into(),
+        ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::UnexpectedEof => {
+            E2bError::bad(format!("the content for `{path}` is not gzip, or breaks off"))
+        }
+        _ => FileError::Failed { path, cause: error.to_string() }.into(),
     }
 }
 

@@ -1,0 +1,10 @@
+//! The protocol of E2B's clients, byte by byte.
+
+mod code;
+mod control;
+mod files;
+mod network;
+mod process;
+mod routing;
+mod watching;
+mod wire;
