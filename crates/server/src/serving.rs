@@ -12,9 +12,9 @@ use crate::e2b::Sandboxes;
 use crate::gate::{Hosts, Throttle};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::moment::rfc3339;
 use crate::options::ServeOptions;
 use crate::problem::Problem;
-use crate::moment::rfc3339;
 use crate::work::{RunUnderWay, Work};
 
 /// What a server has while it serves.

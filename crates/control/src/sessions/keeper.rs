@@ -149,9 +149,7 @@ impl Keeping<'_, '_> {
     fn over(&self, end: &End) -> RunEnd {
         match (self.closed_by, end) {
             (Some(by), _) => RunEnd::Closed { by },
-            (None, End::Limit { limit: LimitKey::Wall }) if self.is_time_given => {
-                RunEnd::Closed { by: self.session.closed_at_timeout() }
-            }
+            (None, End::Limit { limit: LimitKey::Wall }) if self.is_time_given => RunEnd::Closed { by: self.session.closed_at_timeout() },
             (None, end) => ending::of(end),
         }
     }

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use axum::Router;
 
+pub(crate) use code::tell_cell;
 pub(crate) use error::E2bError;
 pub(crate) use plane::data_plane;
-pub(crate) use code::tell_cell;
 pub(crate) use sandboxes::{Sandbox, Sandboxes, new_token};
 
 use crate::serving::Serving;

@@ -131,7 +131,7 @@ impl Rig {
         if reply.status >= 400 && !reply.body.is_empty() {
             for word in ["sqlite", "SQL", "panicked", ".rs:", "/home/", "/root/"] {
                 let told = reply.body.replace("/home/user", ""); // the sandbox's own
-            assert!(!told.contains(word), "{method} {path} tells of `{word}`: {reply:?}");
+                assert!(!told.contains(word), "{method} {path} tells of `{word}`: {reply:?}");
             }
             assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{reply:?}");
         }

@@ -62,9 +62,16 @@ impl<'r> Standing<'r> {
 fn a_session_has_commands_files_and_an_end() {
     let rig = Rig::new();
     let session = Standing::new(&rig, &json!({"env": {"MODE": "fast"}, "metadata": {"who": "me"}, "exports": ["out.*"]}));
-    assert_eq!((&session.view["user"], &session.view["home"], &session.view["profile"]), (&json!("user"), &json!("/home/user"), &json!("base")));
+    assert_eq!(
+        (&session.view["user"], &session.view["home"], &session.view["profile"]),
+        (&json!("user"), &json!("/home/user"), &json!("base"))
+    );
     let done = session.run("echo $MODE; pwd; echo oh >&2; exit 3");
-    assert_eq!((&done["stdout"], &done["stderr"], &done["exit_status"]), (&json!("fast\n/home/user\n"), &json!("oh\n"), &json!(3)), "{done}");
+    assert_eq!(
+        (&done["stdout"], &done["stderr"], &done["exit_status"]),
+        (&json!("fast\n/home/user\n"), &json!("oh\n"), &json!(3)),
+        "{done}"
+    );
     assert_eq!(session.put("sub/in.txt", "hello").json()["bytes"], 5);
     assert_eq!(session.run("cat sub/in.txt; echo made > out.txt")["stdout"], "hello");
     assert_eq!(session.get("/files?path=sub/in.txt").body, "hello");
@@ -83,7 +90,11 @@ fn a_session_has_commands_files_and_an_end() {
     let run = format!("/v1/runs/{}", session.id());
     assert_eq!(rig.get(&run).json()["state"], "running", "a session is a run");
     let report = session.delete("").json();
-    assert_eq!((&report["end"], &report["artifacts"][0]["path"]), (&json!({"kind": "closed", "by": "request"}), &json!("out.txt")), "{report}");
+    assert_eq!(
+        (&report["end"], &report["artifacts"][0]["path"]),
+        (&json!({"kind": "closed", "by": "request"}), &json!("out.txt")),
+        "{report}"
+    );
     assert_eq!((session.get("").code(), &rig.get(&run).json()["state"]), ("not_found".into(), &json!("closed")));
     let events = rig.get(&format!("{run}/events")).body;
     for event in ["command_starting", "command_ended", "file_received", "file_sent", "file_changed", "artifact_exported"] {
@@ -117,7 +128,8 @@ fn commands_are_fed_followed_and_signalled() {
     assert!(session.get("/commands/1/output").body.contains("SIGTERM"));
     let late = session.post("/commands?wait=true", &json!({"command": ["sleep", "83"], "timeout": 1})).json();
     assert_eq!((&late["is_out_of_time"], &late["exit_status"]), (&json!(true), &json!(137)));
-    let terminal = session.post("/commands", &json!({"command": ["bash", "-c", "read x; stty size"], "terminal": {"rows": 24, "columns": 80}}));
+    let terminal =
+        session.post("/commands", &json!({"command": ["bash", "-c", "read x; stty size"], "terminal": {"rows": 24, "columns": 80}}));
     assert_eq!(terminal.status, 202);
     assert_eq!(session.post("/commands/3/terminal", &json!({"rows": 50, "columns": 100})).status, 200);
     session.post("/commands/3/stdin", &json!({"text": "\n"}));
@@ -191,7 +203,10 @@ fn files_are_kept_by_snapshot_by_pause_and_by_name() {
     let place = format!("/v1/states/{}", kept["state"].as_str().unwrap());
     assert_eq!(rig.ask_as(&rig.tenant("other"), "GET", &place, "", None).code(), "not_found");
     assert_eq!(rig.ask_as(&rig.key, "DELETE", &place, "", None).status, 204);
-    assert_eq!((rig.get(&place).code(), rig.post("/v1/sessions", &json!({"from": kept["state"]})).code()), ("not_found".into(), "not_found".into()));
+    assert_eq!(
+        (rig.get(&place).code(), rig.post("/v1/sessions", &json!({"from": kept["state"]})).code()),
+        ("not_found".into(), "not_found".into())
+    );
     let named = Standing::new(&rig, &json!({"state": "book"}));
     named.run("echo kept > n");
     assert_eq!(rig.post("/v1/sessions", &json!({"state": "book"})).code(), "policy_refused", "one at a time");

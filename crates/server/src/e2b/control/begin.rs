@@ -66,12 +66,8 @@ pub(super) async fn begin(
     profile: ProfileText,
     from: Option<StateId>,
 ) -> Result<Arc<Session>, E2bError> {
-    let about = About {
-        tenant: owner.tenant.clone(),
-        agent: owner.agent,
-        profile: profile.profile.name.to_string(),
-        metadata: owner.metadata,
-    };
+    let about =
+        About { tenant: owner.tenant.clone(), agent: owner.agent, profile: profile.profile.name.to_string(), metadata: owner.metadata };
     let agent = about.agent.parse().map_err(|_| E2bError::new(StatusCode::FORBIDDEN, "this tenant has no agent"))?;
     let mut run = RunRequest::bare(profile, agent, Vec::new());
     run.tenant = owner.tenant.parse().ok();

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::begin::{self, Asked, Owner};
-use super::{Body, keep};
 use super::network::Network;
+use super::{Body, keep};
 use crate::asked::{By, Wanted};
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::{Sandbox, new_token};

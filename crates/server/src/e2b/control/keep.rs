@@ -129,7 +129,9 @@ impl Wanted for KeepBody {
 impl KeepBody {
     fn check(&self) -> Result<(), E2bError> {
         match self.memory {
-            Some(true) => Err(E2bError::bad("memory: what a sandbox has in memory is not kept here, only its files; ask for the mode `filesystem`")),
+            Some(true) => {
+                Err(E2bError::bad("memory: what a sandbox has in memory is not kept here, only its files; ask for the mode `filesystem`"))
+            }
             Some(false) | None => Ok(()),
         }
     }
@@ -158,12 +160,7 @@ pub(super) async fn pause(
 }
 
 /// A sandbox that was paused goes on, under its old name, in a new run. `None` if it is not paused.
-pub(super) async fn resume(
-    serving: &Arc<Serving>,
-    tenant: &str,
-    id: &str,
-    seconds: Option<u64>,
-) -> Result<Option<Arc<Sandbox>>, E2bError> {
+pub(super) async fn resume(serving: &Arc<Serving>, tenant: &str, id: &str, seconds: Option<u64>) -> Result<Option<Arc<Sandbox>>, E2bError> {
     // One at a time: whoever comes second finds it standing.
     let _turn = serving.resuming.lock().await;
     if let Some(sandbox) = serving.sandboxes.find(id) {
@@ -241,7 +238,8 @@ pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, ur
     let mut fitting: Vec<_> = all(&serving, &caller.tenant, StateKind::Snapshot).await?.into_iter().filter(fits).collect();
     fitting.reverse();
     let after = query.get("nextToken").filter(|token| !token.is_empty());
-    let begins = after.map_or(0, |after| fitting.iter().position(|(state, _)| state.id.as_str() == after).map_or(fitting.len(), |at| at + 1));
+    let begins =
+        after.map_or(0, |after| fitting.iter().position(|(state, _)| state.id.as_str() == after).map_or(fitting.len(), |at| at + 1));
     let page: Vec<Value> = fitting.iter().skip(begins).take(limit).map(|(state, _)| told(state)).collect();
     let next = (begins + page.len() < fitting.len()).then(|| page.last().and_then(|last| last["snapshotID"].as_str().map(str::to_owned)));
     let mut response = axum::Json(page).into_response();

@@ -11,6 +11,7 @@ use ringfence_policy::LimitKey;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::begin::Asked;
 use super::create::domain;
 use super::keep::Kept;
 use super::{keep, owned};
@@ -20,9 +21,8 @@ use crate::e2b::envd::query;
 use crate::e2b::error::E2bError;
 use crate::e2b::sandboxes::Sandbox;
 use crate::moment::rfc3339;
-use super::begin::Asked;
-use ringfence_store::{StateKind, StateRow};
 use crate::serving::Serving;
+use ringfence_store::{StateKind, StateRow};
 
 /// What is told of a sandbox, in lists and alone.
 #[derive(Debug, Serialize)]
@@ -156,7 +156,8 @@ pub(super) async fn list(State(serving): State<Arc<Serving>>, By(caller): By, ur
     if !filter.is_ascending {
         fitting.reverse();
     }
-    let begins = filter.after.as_ref().map_or(0, |after| fitting.iter().position(|s| s.sandbox == *after).map_or(fitting.len(), |at| at + 1));
+    let begins =
+        filter.after.as_ref().map_or(0, |after| fitting.iter().position(|s| s.sandbox == *after).map_or(fitting.len(), |at| at + 1));
     let left = fitting.len().saturating_sub(begins);
     let page: Vec<Detail> = fitting.into_iter().skip(begins).take(filter.limit).collect();
     let next = (page.len() < left).then(|| page.last().map(|last| last.sandbox.clone())).flatten();

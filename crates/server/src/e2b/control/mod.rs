@@ -20,8 +20,8 @@ use crate::serving::Serving;
 
 pub(crate) use begin::Asked;
 pub(super) use body::Body;
-pub(super) use keep::resume_by_itself;
 pub(super) use create::variables;
+pub(super) use keep::resume_by_itself;
 pub(super) use look::measure;
 
 pub(super) fn routes() -> Router<Arc<Serving>> {

@@ -27,10 +27,10 @@ use crate::serving::{Serving, viewer};
 
 pub(crate) use create::{Begun, Untold};
 pub(crate) use events::EventList;
+pub(crate) use events::last_seen;
 pub(crate) use evidence::EvidenceBundle;
 pub(crate) use hand_over::clear_handed_over;
 pub(crate) use look::{ArtifactList, RunList, RunView, STATES};
-pub(crate) use events::last_seen;
 pub(crate) use request::{RunBody, bytes, environment, profile, words};
 
 pub(super) fn routes() -> Routes {

@@ -137,12 +137,8 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: SessionBody) -> Res
         .await?;
     run.state = state;
     run.without_network = without_network;
-    let about = About {
-        tenant: caller.tenant.clone(),
-        agent: run.agent.to_string(),
-        profile: run.profile.profile.name.to_string(),
-        metadata,
-    };
+    let about =
+        About { tenant: caller.tenant.clone(), agent: run.agent.to_string(), profile: run.profile.profile.name.to_string(), metadata };
     let template = about.profile.clone();
     let request = SessionRequest { run, time: Some(Duration::from_secs(seconds)), about };
     let session = serving.sessions.create(request).await.map_err(|error| refused(serving, error))?;

@@ -27,9 +27,11 @@ const BREATHE_EVERY: Duration = Duration::from_secs(15);
 
 /// A place among the streams of the server.
 pub(super) fn place(serving: &Serving) -> Result<OwnedSemaphorePermit, Problem> {
-    serving.streams.clone().try_acquire_owned().map_err(|_| {
-        Problem::new(Code::Overloaded, "too many streams are open", "close one, or ask again in a while").retry_after(5)
-    })
+    serving
+        .streams
+        .clone()
+        .try_acquire_owned()
+        .map_err(|_| Problem::new(Code::Overloaded, "too many streams are open", "close one, or ask again in a while").retry_after(5))
 }
 
 /// A response that is a stream of events.
@@ -88,9 +90,7 @@ fn written(number: u64, event: &CommandEvent) -> String {
         CommandEvent::Started { pid } => ("started", json!({ "pid": pid })),
         CommandEvent::Stdout(bytes) => ("stdout", json!({ "base64": STANDARD.encode(bytes) })),
         CommandEvent::Stderr(bytes) => ("stderr", json!({ "base64": STANDARD.encode(bytes) })),
-        CommandEvent::Ended(end) => {
-            ("ended", json!({ "end": end.end, "exit_status": end.status, "is_out_of_time": end.is_out_of_time }))
-        }
+        CommandEvent::Ended(end) => ("ended", json!({ "end": end.end, "exit_status": end.status, "is_out_of_time": end.is_out_of_time })),
     };
     format!("id: {number}\nevent: {name}\ndata: {data}\n\n")
 }
