@@ -13,8 +13,6 @@ pub(crate) const KINDS: [&str; 5] = ["raw", "packet", "vsock", "netlink-audit", 
 /// Folders of the system, in which an install would write.
 pub(crate) const SYSTEM: [&str; 12] =
     ["/", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/local/lib", "/bin", "/etc", "/var/lib", "/opt", "/inputs"];
-/// Where a program that the run wrote is executed from.
-pub(crate) const PLACES: [&str; 4] = ["/workspace", "/tmp", "/dev/shm", "memory"];
 /// Files of the host that every sandbox leaves out.
 pub(crate) const HOST_FILES: [&str; 4] = ["/etc/shadow", "/etc/machine-id", "/root/.ssh", "/var/run/docker.sock"];
 /// The file that is named for export, and the one that is not.
@@ -59,12 +57,17 @@ pub(crate) fn abstract_socket(names: &Names) -> String {
     format!("abstract={}", names.mark)
 }
 
+/// Where a program that the run wrote is executed from; `home` is the workspace of the profile's user.
+pub(crate) fn places(home: &str) -> [&str; 4] {
+    [home, "/tmp", "/dev/shm", "memory"]
+}
+
 /// Changes the project, writes what is named for export and what is not, and leaves behind whatever can be left.
-pub(crate) fn leave(names: &Names, capabilities: &Capabilities) -> Vec<String> {
-    let mut attempts: Vec<String> = [KEPT, UNNAMED].iter().map(|name| format!("append=/workspace/{name}")).collect();
+pub(crate) fn leave(names: &Names, capabilities: &Capabilities, home: &str) -> Vec<String> {
+    let mut attempts: Vec<String> = [KEPT, UNNAMED].iter().map(|name| format!("append={home}/{name}")).collect();
     if capabilities.project == Project::View {
-        attempts.extend(hidden("/workspace"));
-        attempts.extend(["append=/workspace/notes.txt", "remove=/workspace/gone.txt"].map(str::to_owned));
+        attempts.extend(hidden(home));
+        attempts.extend([format!("append={home}/notes.txt"), format!("remove={home}/gone.txt")]);
     }
     attempts.extend(LEFT_IN.map(|folder| format!("append={folder}/{}", names.mark)));
     attempts.extend([format!("leave-segment={}", names.key()), format!("leave-process={}", names.mark)]);
@@ -72,7 +75,7 @@ pub(crate) fn leave(names: &Names, capabilities: &Capabilities) -> Vec<String> {
 }
 
 /// Looks at everything that the run before may have left, and at all that the host has.
-pub(crate) fn look(names: &Names, capabilities: &Capabilities, files: &[(String, String)]) -> Vec<String> {
+pub(crate) fn look(names: &Names, capabilities: &Capabilities, files: &[(String, String)], home: &str) -> Vec<String> {
     let plain = [TOP, MOUNTS, VARIABLES, DESCRIPTORS, INIT_VARIABLES, KEYRING, PROCESSES, INTERFACES, SEGMENTS, METADATA, ANYWHERE, WALK];
     let mut attempts: Vec<String> = plain.iter().chain(&LISTENING).chain([&ADDRESSES]).map(|word| (*word).to_owned()).collect();
     attempts.extend(files.iter().map(|(path, _)| file(path)));
@@ -80,7 +83,7 @@ pub(crate) fn look(names: &Names, capabilities: &Capabilities, files: &[(String,
     attempts.extend(self::bait(names));
     attempts.extend(HOST_FILES.map(|path| format!("read={path}")));
     attempts.extend(SYSTEM.map(|folder| format!("write={folder}")));
-    attempts.extend(PLACES.map(|place| format!("run={place}")));
+    attempts.extend(places(home).map(|place| format!("run={place}")));
     attempts.extend(KINDS.map(|kind| format!("socket={kind}")));
     attempts.extend(LEFT_IN.map(|folder| format!("read={folder}/{}", names.mark)));
     if capabilities.inputs == Inputs::Named {

@@ -23,9 +23,6 @@ use crate::promotion::Rehearsal;
 use crate::request::Secret;
 pub(crate) use declared::{Declared, files};
 
-/// Folders of the sandbox that its programs may write.
-const WRITABLE: [&str; 3] = ["/dev/shm", "/tmp", "/workspace"];
-
 /// Everything that is judged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case<'a> {
@@ -83,12 +80,12 @@ mod tests {
     }
 
     /// What the probe says in a sandbox that is as it should be.
-    fn as_it_should_be(tried: &str) -> Fact {
+    fn as_it_should_be(tried: &str, home: &str) -> Fact {
         match tried {
             TOP => fact(tried, 0, "usr"),
             MOUNTS => fact(tried, 0, "30 29 0:5 / / ro,nosuid - overlay overlay ro"),
-            WALK => fact(tried, 0, "writable /workspace\nwritable /tmp\nwritable /dev/shm\nsocket 111 /tmp/old"),
-            VARIABLES => fact(tried, 0, "HOME=/workspace\0"),
+            WALK => fact(tried, 0, &format!("writable {home}\nwritable /tmp\nwritable /dev/shm\nsocket 111 /tmp/old")),
+            VARIABLES => fact(tried, 0, &format!("HOME={home}\0")),
             DESCRIPTORS => fact(tried, 0, "0 /dev/null\n1 pipe:[1]\n2 pipe:[2]"),
             PROCESSES => fact(tried, 0, "1\n7\nself"),
             INTERFACES => fact(tried, 0, "face |bytes\n    lo: 0 0"),
@@ -118,12 +115,23 @@ mod tests {
         changed: &[Fact],
         change: impl Fn(&mut Aftermath, &mut Measured, &mut Vec<LimitMeasured>),
     ) -> Vec<String> {
+        differences_at("/workspace", rehearsals, changed, change)
+    }
+
+    /// The same where the sandbox's user works in another folder.
+    fn differences_at(
+        home: &str,
+        rehearsals: &[Rehearsal],
+        changed: &[Fact],
+        change: impl Fn(&mut Aftermath, &mut Measured, &mut Vec<LimitMeasured>),
+    ) -> Vec<String> {
         let text = shipped().iter().find(|s| s.name == "data-analysis").unwrap().text;
         let capabilities = Profile::parse("p", text).unwrap().bound;
         let names = Names { mark: "mark".into(), token: "the-token".into(), folder: "/bait".into(), service: "127.0.0.1:9".into() };
-        let said = |tried: String| changed.iter().find(|fact| fact.tried == tried.as_bytes()).cloned().unwrap_or(as_it_should_be(&tried));
-        let looked = Facts(attempts::look(&names, &capabilities, &[]).into_iter().map(said).collect());
-        let facts = Facts(attempts::leave(&names, &capabilities).into_iter().map(said).collect());
+        let said =
+            |tried: String| changed.iter().find(|fact| fact.tried == tried.as_bytes()).cloned().unwrap_or(as_it_should_be(&tried, home));
+        let looked = Facts(attempts::look(&names, &capabilities, &[], home).into_iter().map(said).collect());
+        let facts = Facts(attempts::leave(&names, &capabilities, home).into_iter().map(said).collect());
         let patch = Some("--- a/gone.txt\n+++ b/notes.txt\n".to_owned());
         let mut left = Measured { report: RunReport::begin("r", "me", "p"), facts, patch };
         left.report.artifacts = vec![artifact(KEPT)];
@@ -136,8 +144,9 @@ mod tests {
             image: "host, sha256:1".into(),
             grades: BTreeMap::new(),
             top: ["usr".to_owned()].into(),
+            home: home.into(),
             mounts: ["/".to_owned()].into(),
-            environment: vec![("HOME".into(), "/workspace".into())],
+            environment: vec![("HOME".into(), home.into())],
             files: Vec::new(),
             doors: Default::default(),
             addresses: vec![("127.0.0.1".parse().unwrap(), 8)],
@@ -163,6 +172,17 @@ mod tests {
     #[test]
     fn what_is_as_declared_is_no_difference() {
         assert_eq!(differences(&[], |_, _, _| {}), [""; 0]);
+    }
+
+    #[test]
+    fn the_workspace_is_where_the_user_of_the_profile_works() {
+        let at = |changed: &[Fact]| differences_at("/home/user", &[], changed, |_, _, _| {});
+        assert_eq!(at(&[]), [""; 0]);
+        let elsewhere = "writable /workspace\nwritable /tmp\nwritable /dev/shm";
+        assert_eq!(at(&[fact(WALK, 0, elsewhere)]), ["1 can write"]);
+        assert_eq!(at(&[fact(WALK, 0, &format!("{elsewhere}\nwritable /home/user"))]), ["1 can write"]);
+        assert_eq!(at(&[fact("run=/home/user", 13, "")]), ["1 can execute what it wrote"]);
+        assert_eq!(at(&[fact("read=/home/user/.env", 0, "")]), ["1 secrets in a project"]);
     }
 
     #[test]

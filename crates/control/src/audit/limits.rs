@@ -148,7 +148,7 @@ impl Lowered {
     fn exported(&self, probing: &Probing<'_>, key: LimitKey, capabilities: &Capabilities) -> Result<Option<LimitMeasured>, AuditError> {
         let names = ["first.txt", "second.txt"];
         let globs: Vec<Glob> = names.iter().filter_map(|name| name.parse().ok()).collect();
-        let attempts = names.iter().map(|name| format!("append=/workspace/{name}")).collect();
+        let attempts = names.iter().map(|name| format!("append={}/{name}", probing.home())).collect();
         let run = probing.limited(attempts, self.only(&[key]), globs.clone())?;
         if let RunEnd::Refused { rule, .. } = &run.report.end {
             let may = globs.iter().all(|glob| capabilities.exports.allows(&glob.scope()));

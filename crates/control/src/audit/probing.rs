@@ -55,6 +55,11 @@ impl<'a> Probing<'a> {
         self.runs.borrow().clone()
     }
 
+    /// The workspace of the profile's user.
+    pub(crate) fn home(&self) -> String {
+        self.request.profile.profile.user.home()
+    }
+
     /// What would be granted and how it would be made. A profile that cannot run is refused on record, as its runs are.
     pub(crate) fn explain(&self, bait: &Bait) -> Result<Explained, AuditError> {
         let request = self.asking(vec![attempts::host_file(&bait.names)]);
@@ -71,7 +76,7 @@ impl<'a> Probing<'a> {
         self.measure(RunRequest {
             project: has_project.then(|| bait.names.project()),
             exports: exports.filter(|glob: &Glob| capabilities.exports.allows(&glob.scope())).collect(),
-            ..self.asking(attempts::leave(&bait.names, capabilities))
+            ..self.asking(attempts::leave(&bait.names, capabilities, &self.home()))
         })
     }
 
@@ -81,7 +86,7 @@ impl<'a> Probing<'a> {
         let has_inputs = capabilities.inputs == Inputs::Named;
         self.measure(RunRequest {
             inputs: has_inputs.then(|| InputRequest { path: bait.names.project(), name: "bait".into() }).into_iter().collect(),
-            ..self.asking(attempts::look(&bait.names, capabilities, &judge::files(&explained.plan)))
+            ..self.asking(attempts::look(&bait.names, capabilities, &judge::files(&explained.plan), &explained.plan.workspace))
         })
     }
 

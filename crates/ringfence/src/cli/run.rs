@@ -124,7 +124,7 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
     {
         complain(&format!("ringfence: the command cannot be executed inside: {}", cause.as_deref().unwrap_or("no reason is known")));
         complain(
-            "hint: the sandbox sees its image (the host's /usr, if the profile names no other), /inputs and /workspace; name a program that is there",
+            "hint: the sandbox sees its image (the host's /usr, if the profile names no other), /inputs and its workspace; name a program that is there",
         );
     }
     if !context.is_quiet && !is_json {

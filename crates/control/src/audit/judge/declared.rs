@@ -24,6 +24,8 @@ pub(crate) struct Declared {
     pub(crate) grades: BTreeMap<String, String>,
     /// Names in `/`.
     pub(crate) top: BTreeSet<String>,
+    /// The workspace, which is the home of the sandbox's user.
+    pub(crate) home: String,
     /// Where file systems are mounted; some of them only if the host has the file.
     pub(crate) mounts: BTreeSet<String>,
     /// Variables.
@@ -44,12 +46,18 @@ impl Declared {
             image: explained.image.clone(),
             grades: grades.clone(),
             top: explained.top.clone(),
+            home: plan.workspace.clone(),
             mounts: mount_points(plan),
             environment: plan.environment.clone(),
             files: files(plan),
             doors: plan.doors().map(|door| door.to_string()).collect(),
             addresses: addresses(plan),
         }
+    }
+
+    /// Folders of the sandbox that its programs may write.
+    pub(crate) fn writable(&self) -> [&str; 3] {
+        ["/dev/shm", "/tmp", &self.home]
     }
 
     /// True if a line of the environment is a placeholder of some credential.

@@ -3,9 +3,9 @@
 use ringfence_policy::{Inputs, Project, Set, Spawn};
 
 use super::super::answer::Item;
-use super::super::attempts::{self, HOST_FILES, MOUNTS, PLACES, TOP, WALK};
+use super::super::attempts::{self, HOST_FILES, MOUNTS, TOP, WALK};
 use super::super::facts::Facts;
-use super::{Case, WRITABLE, is_below};
+use super::{Case, is_below};
 
 pub(super) fn items(case: &Case<'_>) -> Vec<Item> {
     let mut items = vec![image(case), top(case), mounts(case), laid(case), writable(case), executable(case), host_files(case)];
@@ -62,12 +62,13 @@ fn mounts(case: &Case<'_>) -> Item {
 fn writable(case: &Case<'_>) -> Item {
     let lines = case.looked.lines(WALK);
     let found: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("writable ")).collect();
-    let extra: Vec<String> = found.iter().filter(|path| !is_below(path, &WRITABLE)).map(|path| (*path).to_owned()).collect();
-    let missing: Vec<&str> = WRITABLE.into_iter().filter(|path| !found.contains(path)).collect();
+    let writable = case.declared.writable();
+    let extra: Vec<String> = found.iter().filter(|path| !is_below(path, &writable)).map(|path| (*path).to_owned()).collect();
+    let missing: Vec<&str> = writable.into_iter().filter(|path| !found.contains(path)).collect();
     match (missing.is_empty(), lines.iter().any(|line| line == "more")) {
-        (true, false) => Item::nothing_else("can write", WRITABLE.join(" "), &extra),
-        (true, true) => Item::new("can write", WRITABLE.join(" "), "not known: there are more folders than were looked at", false),
-        (false, _) => Item::new("can write", WRITABLE.join(" "), format!("not {}", missing.join(" ")), false),
+        (true, false) => Item::nothing_else("can write", writable.join(" "), &extra),
+        (true, true) => Item::new("can write", writable.join(" "), "not known: there are more folders than were looked at", false),
+        (false, _) => Item::new("can write", writable.join(" "), format!("not {}", missing.join(" ")), false),
     }
 }
 
@@ -79,7 +80,7 @@ fn executable(case: &Case<'_>) -> Item {
         Spawn::Any => "yes: any program that it can see",
     };
     let said = |place: &str| (place.to_owned(), case.looked.errno(&format!("run={place}")));
-    let went: Vec<(String, Option<i32>)> = PLACES.iter().map(|place| said(place)).collect();
+    let went: Vec<(String, Option<i32>)> = attempts::places(&case.declared.home).iter().map(|place| said(place)).collect();
     let places =
         |did: bool| went.iter().filter(|(_, errno)| (*errno == Some(0)) == did).map(|(place, _)| place.as_str()).collect::<Vec<_>>();
     // Memory without a name is refused where nothing counts it.
@@ -122,7 +123,7 @@ fn inputs(case: &Case<'_>) -> Vec<Item> {
 
 fn project(case: &Case<'_>) -> Option<Item> {
     let has_project = case.declared.capabilities.project == Project::View;
-    has_project.then(|| Item::nothing("secrets in a project", "hidden by name", &visible(&case.left.facts, "/workspace")))
+    has_project.then(|| Item::nothing("secrets in a project", "hidden by name", &visible(&case.left.facts, &case.declared.home)))
 }
 
 /// Secrets of the bait that could be read, or were never looked for.
