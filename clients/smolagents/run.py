@@ -21,7 +21,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-executor = E2BExecutor([], AgentLogger(level=LogLevel.ERROR), timeout=60)
+executor = E2BExecutor([], AgentLogger(level=LogLevel.OFF), timeout=60)
 try:
     executor.send_tools({"double": double})
     executor.send_variables({"given": [1, 2, 3]})

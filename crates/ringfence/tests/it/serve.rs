@@ -59,6 +59,14 @@ impl Serving {
     }
 }
 
+impl Drop for Serving {
+    /// A test that fails leaves no server behind.
+    fn drop(&mut self) {
+        self.child.kill().unwrap_or_default();
+        self.child.wait().map(drop).unwrap_or_default();
+    }
+}
+
 #[test]
 fn a_server_runs_and_is_stopped_by_a_signal() {
     for (place, signal) in Place::each().into_iter().zip([rustix::process::Signal::TERM, rustix::process::Signal::INT]) {
