@@ -21,6 +21,7 @@ use super::Peer;
 use super::line::{Line, Resetting};
 use super::paced::Paced;
 use super::peers::Peers;
+use super::whole::Watched;
 use crate::serving::Serving;
 
 /// How long to wait where a connection cannot be taken, for want of descriptors say.
@@ -91,7 +92,14 @@ where
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(address.ip()));
         request.extensions_mut().insert(line.clone());
-        router.clone().oneshot(request.map(axum::body::Body::new))
+        let (parts, body) = request.into_parts();
+        let (body, reading) = Watched::new(body);
+        let answered = router.clone().oneshot(http::Request::from_parts(parts, axum::body::Body::new(body)));
+        async move {
+            let mut response = answered.await?;
+            reading.mark(&mut response);
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

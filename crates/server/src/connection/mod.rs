@@ -6,6 +6,7 @@ mod line;
 mod paced;
 mod peers;
 mod tls;
+mod whole;
 
 pub(crate) use accept::{Listening, accept};
 pub(crate) use line::Line;

@@ -11,7 +11,7 @@ use ringfence_control::{CommandEnd, CommandEvent, CommandRequest, ListenFrom, Se
 use ringfence_evidence::RunEnd;
 use ringfence_isolation::{FileKind, OsText, Window};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::entry::absolute;
 use super::rpc::{self, Fault, Messages, Outgoing, Status};
@@ -42,7 +42,7 @@ fn stream(answered: Result<Response, Fault>) -> Response {
 async fn unary(procedure: &str, call: Call) -> Result<Value, Fault> {
     user::check_header(&call.sandbox, call.request.headers())?;
     match procedure {
-        "List" => Ok(list(&call.sandbox)),
+        "List" => list(call).await,
         "SendInput" => feed(call).await,
         "CloseStdin" => close_input(call).await,
         "SendSignal" => signal(call).await,
@@ -274,10 +274,11 @@ fn signal_word(signal: &str) -> String {
 }
 
 /// The commands that run.
-fn list(sandbox: &Sandbox) -> Value {
-    let running = sandbox.session.commands().into_iter().filter(|command| command.end().is_none());
+async fn list(call: Call) -> Result<Value, Fault> {
+    let _: Map<String, Value> = rpc::unary(&call.serving, call.request).await?;
+    let running = call.sandbox.session.commands().into_iter().filter(|command| command.end().is_none());
     let told: Vec<Value> = running.filter_map(|command| Some(process(&command, command.pid()?))).collect();
-    json!({ "processes": told })
+    Ok(json!({ "processes": told }))
 }
 
 fn process(command: &SessionCommand, pid: i32) -> Value {

@@ -31,6 +31,9 @@ const COMPRESSED: u8 = 0b1;
 /// How often a stream says something, where the client does not say.
 const KEEPALIVE: Duration = Duration::from_secs(90);
 
+/// How long the end of a request may come after its only message.
+const END_OF_REQUEST: Duration = Duration::from_millis(200);
+
 /// The codes of errors that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
@@ -165,7 +168,9 @@ pub(super) async fn unary<T: DeserializeOwned>(serving: &Serving, request: Reque
 /// The message with which a stream is asked for.
 pub(super) async fn first<T: DeserializeOwned>(serving: &Serving, request: Request) -> Result<T, Fault> {
     let mut messages = Messages::of(request);
-    messages.next(serving).await?.ok_or_else(|| Fault::invalid("the request holds no message"))
+    let first = messages.next(serving).await?.ok_or_else(|| Fault::invalid("the request holds no message"))?;
+    messages.rest().await;
+    Ok(first)
 }
 
 fn too_large() -> Fault {
@@ -215,6 +220,12 @@ impl Messages {
                 None => return Err(Fault::invalid("the request ends within a message")),
             }
         }
+    }
+
+    /// Reads the end of a request that has said all: its connection can be used again. One that does not end by then is closed after the answer.
+    async fn rest(&mut self) {
+        let end = async { while let Some(Ok(_)) = self.body.frame().await {} };
+        tokio::time::timeout(END_OF_REQUEST, end).await.unwrap_or_default();
     }
 
     /// A whole message, if it is there.

@@ -70,6 +70,31 @@ c.close()";
 }
 
 #[test]
+fn a_connection_is_kept_or_its_end_is_told() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    let token = format!("X-Access-Token: {}\r\n", sandbox.token.as_deref().unwrap());
+    let ask = |stream: &mut std::net::TcpStream, path: &str, fields: &str, body: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
+        std::io::Write::write_all(stream, head.as_bytes()).unwrap();
+        // The body comes a little later, as some clients send it.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        std::io::Write::write_all(stream, body.as_bytes()).unwrap_or_default();
+        let mut piece = [0; 4096];
+        let read = std::io::Read::read(stream, &mut piece).unwrap();
+        String::from_utf8_lossy(&piece[..read]).into_owned()
+    };
+    let mut stream = rig.connect();
+    let fields = format!("{}{token}Content-Type: application/json\r\n", sandbox.route(ENVD));
+    for _ in 0..3 {
+        let kept = ask(&mut stream, "/process.Process/List", &fields, "{}");
+        assert!(kept.starts_with("HTTP/1.1 200 ") && !kept.contains("connection: close"), "{kept}");
+    }
+    let refused = ask(&mut stream, "/process.Process/List", &sandbox.route(ENVD), "{}");
+    assert!(refused.starts_with("HTTP/1.1 401 ") && refused.contains("connection: close\r\n"), "nobody read it: {refused}");
+}
+
+#[test]
 fn the_daemon_wants_the_token_of_its_sandbox() {
     let rig = Rig::new();
     let (sandbox, other) = (Sandbox::new(&rig), Sandbox::new(&rig));
