@@ -164,7 +164,7 @@ pub(super) async fn resume(serving: &Arc<Serving>, tenant: &str, id: &str, secon
     // One at a time: whoever comes second finds it standing.
     let _turn = serving.resuming.lock().await;
     if let Some(sandbox) = serving.sandboxes.find(id) {
-        return Ok(Some(sandbox));
+        return Ok(Some(sandbox).filter(|sandbox| sandbox.session.about.tenant == tenant));
     }
     let Some((state, kept)) = paused(serving, tenant, id).await? else { return Ok(None) };
     let profile = begin::profile(serving, &kept.asked.profile).await?;
