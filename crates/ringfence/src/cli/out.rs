@@ -55,8 +55,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// Prints a result. A reader that has gone away is not an error; a full disk is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for what a program has printed, byte for byte.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("writing to standard output: {e}"), "make room for it"))
         }
