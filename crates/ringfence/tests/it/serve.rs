@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, binary};
 
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    address: String,
-    key: String,
+    pub(crate) address: String,
+    pub(crate) key: String,
 }
 
 impl Serving {
     /// Starts a server, and reads what it says first.
-    fn start(place: &Place, options: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         let mut command = place.command(binary());
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -36,7 +36,7 @@ impl Serving {
         Self { child, address, key }
     }
 
-    fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -49,7 +49,7 @@ impl Serving {
         (head[9..12].parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
     }
 
-    fn signal(mut self, signal: rustix::process::Signal) -> Option<i32> {
+    pub(crate) fn signal(mut self, signal: rustix::process::Signal) -> Option<i32> {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
         self.child.wait().unwrap().code()
     }
