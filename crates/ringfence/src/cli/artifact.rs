@@ -2,6 +2,8 @@
 
 mod elsewhere;
 
+pub(super) use elsewhere::find as find_elsewhere;
+
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};

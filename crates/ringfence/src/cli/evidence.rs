@@ -135,7 +135,7 @@ fn show(bytes: &[u8], is_json: bool) -> Result<(), Failure> {
             text.push_str(&format!("       {name}: {}\n", out::harmless(&plain(field))));
         }
     }
-    out::print(&text)
+    out::print(&out::harmless_lines(&text))
 }
 
 fn plain(value: &serde_json::Value) -> String {

@@ -35,9 +35,9 @@ pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, 
     };
     match arguments.format {
         Format::Table => out::print(&table(&matrix))?,
-        Format::Md => out::print(&markdown(&matrix))?,
+        Format::Md => out::print(&out::harmless_lines(&markdown(&matrix)))?,
         Format::Json => out::print_json(&matrix)?,
-        Format::Html => out::print(&html(&matrix))?,
+        Format::Html => out::print(&out::harmless_lines(&html(&matrix)))?,
     }
     Ok(0)
 }

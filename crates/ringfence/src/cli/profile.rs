@@ -79,7 +79,7 @@ pub(super) fn listed(server: &Server) -> Result<Vec<Listed>, Failure> {
 fn elsewhere(context: &Context, server: &Server, command: &ProfileCommand) -> Result<(), Failure> {
     match command {
         ProfileCommand::Ls => print_list(listed(server)?),
-        ProfileCommand::Show { profile } => out::print(&server.get::<ProfileView>(&["profiles", profile])?.text),
+        ProfileCommand::Show { profile } => out::print(&out::harmless_lines(&server.get::<ProfileView>(&["profiles", profile])?.text)),
         ProfileCommand::Check { .. } => context.alone("profile check"),
     }
 }

@@ -129,14 +129,14 @@ pub(super) fn finish(context: &Context, report: &RunReport, is_json: bool) -> Re
     if is_json {
         out::print_json(report)?;
     } else if let RunEnd::Refused { rule, layer, hint } = &report.end {
-        complain(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}"));
+        complain(&out::harmless_lines(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}")));
     }
     if !is_json {
         tell_not_executed(&report.end);
     }
     if !context.is_quiet && !is_json {
         for refusal in &report.refusals {
-            complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
+            complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), out::harmless(&refusal.reason)));
         }
         for lock in &report.locks {
             if let Some(problem) = &lock.problem {
@@ -149,7 +149,7 @@ pub(super) fn finish(context: &Context, report: &RunReport, is_json: bool) -> Re
         for refused in refused_on_the_network(report) {
             complain(&format!("ringfence: refused on the network: {refused}"));
         }
-        complain(&closing_line(report));
+        complain(&out::harmless_lines(&closing_line(report)));
     }
     Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
 }

@@ -38,7 +38,12 @@ fn fetch(server: &Server, run: &str) -> Result<Bundle, Failure> {
             "leave --server out and unset RINGFENCE_SERVER",
         ));
     }
-    Ok(server.get(&["runs", run, "evidence"])?)
+    let bundle: Bundle = server.get(&["runs", run, "evidence"])?;
+    // JSON holds none: whoever put one there means the terminal.
+    match bundle.events.chars().any(|c| c.is_control() && c != '\n') {
+        true => Err(Failure::new("the record holds control characters", "the record was changed").with_status(BROKEN)),
+        false => Ok(bundle),
+    }
 }
 
 fn check(context: &Context, server: &Server, run: &str, key: Option<&Path>) -> Result<(), Failure> {
