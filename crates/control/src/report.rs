@@ -9,12 +9,12 @@ use ringfence_evidence::{PackageRecord, RunEnd, UsageRecord};
 use ringfence_isolation::{Captured, ExportRefusal, Exported, Host, OsText, Remains};
 use ringfence_policy::{Grant, LimitKey, Storage};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use network::NetworkReport;
 
 /// The report of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// The run.
     pub run: String,
@@ -76,7 +76,6 @@ pub struct RunReport {
     /// Digest of the sealed statement.
     pub evidence: String,
     /// The status with which `ringfence run` exits.
-    #[serde(skip)]
     pub exit_status: i32,
     /// Whether the caller asked to stop after the program had ended, while artifacts were collected.
     #[serde(skip)]
@@ -87,7 +86,7 @@ pub struct RunReport {
 }
 
 /// An artifact in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactReport {
     /// Its path in the workspace; `%` and bytes that are not UTF-8 stand as `%XX`.
     pub path: String,
@@ -96,16 +95,22 @@ pub struct ArtifactReport {
     /// SHA-256, as `sha256:` and 64 digits.
     pub sha256: String,
     /// Whether it was executable in the workspace.
-    #[serde(skip)]
     pub is_executable: bool,
-    /// Its path as it is.
+    /// Its path as it is. JSON has it in `path`.
     #[serde(skip)]
     #[schemars(skip)]
     pub name: OsText,
 }
 
+impl ArtifactReport {
+    /// Takes the path as it is from `path`, where the report was read from JSON. `None` if that is no escaped path.
+    fn named(self) -> Option<Self> {
+        OsText::unescaped(&self.path).map(|name| Self { name, ..self })
+    }
+}
+
 /// A refusal in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusalReport {
     /// The path or glob.
     pub path: String,
@@ -114,7 +119,7 @@ pub struct RefusalReport {
 }
 
 /// A hidden path in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HiddenReport {
     /// The path.
     pub path: String,
@@ -123,7 +128,7 @@ pub struct HiddenReport {
 }
 
 /// A lock file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockReport {
     /// Its name.
     pub file: String,
@@ -135,7 +140,7 @@ pub struct LockReport {
 }
 
 /// State in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StateReport {
     /// Its name, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,12 +149,12 @@ pub struct StateReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restored: Option<KeptState>,
     /// What is kept of the run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub saved: Vec<KeptState>,
 }
 
 /// A state that is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptState {
     /// Its id.
     pub id: String,
@@ -162,7 +167,7 @@ pub struct KeptState {
 }
 
 /// A package that did not go inside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PackageRefusalReport {
     /// `python`, `node` or `rust`.
     pub ecosystem: String,
@@ -177,6 +182,16 @@ pub struct PackageRefusalReport {
 }
 
 impl RunReport {
+    /// Reads a report as another process has printed it.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        use serde::de::Error as _;
+        let mut report: Self = serde_json::from_str(text)?;
+        let artifacts: Option<Vec<ArtifactReport>> = report.artifacts.into_iter().map(ArtifactReport::named).collect();
+        report.artifacts =
+            artifacts.ok_or_else(|| serde_json::Error::custom("an artifact has a path in which `%` is not followed by two digits"))?;
+        Ok(report)
+    }
+
     /// A report of a run of which nothing is known yet but who asked.
     pub(crate) fn begin(run: &str, agent: &str, profile: &str) -> Self {
         let empty = format!("sha256:{}", ringfence_evidence::Digest::of(b"").hex());
@@ -278,4 +293,23 @@ pub(crate) fn grades(host: &Host, grant: &Grant) -> BTreeMap<String, String> {
         LimitKey::OpenFiles => "per-process",
     };
     grant.capabilities.limits.iter().map(|(key, _)| (key.name().to_owned(), grade(key).to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let mut report = RunReport::begin("r", "me", "p");
+        let name = OsText::from(b"100%/\xff".as_slice());
+        let artifact = ArtifactReport { path: name.escaped(), bytes: 1, sha256: "sha256:1".into(), is_executable: true, name };
+        report.artifacts = vec![artifact];
+        report.state().name = Some("notes".into());
+        report.exit_status = 3;
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(RunReport::from_json(&text).unwrap(), report);
+        assert!(RunReport::from_json(&text.replace("100%25", "100%zz")).is_err());
+        assert!(RunReport::from_json(&text.replace("\"exit_status\":3,", "")).is_err());
+    }
 }

@@ -47,11 +47,7 @@ impl Program {
     ///
     /// `patience` waits until the child has said something, or until there is a better reason to go on: a command that already runs can stop the
     /// child before it executes, and must not stop init with it.
-    pub(crate) fn start(
-        &self,
-        given: &Given<'_>,
-        patience: &dyn Fn(&OwnedFd) -> Result<(), Errno>,
-    ) -> Result<Pid, Failed> {
+    pub(crate) fn start(&self, given: &Given<'_>, patience: &dyn Fn(&OwnedFd) -> Result<(), Errno>) -> Result<Pid, Failed> {
         let start = |act| move |errno| Failure::new(act, errno).into_wire();
         let (heard, said) = pipe_with(PipeFlags::CLOEXEC).map_err(start("make a pipe"))?;
         let Some(pid) = sys::process::fork().map_err(start("fork"))? else {
@@ -85,7 +81,8 @@ impl Program {
     /// The order matters: what needs rights comes before they are given up, the filter is last before exec.
     fn give_up<'f>(&self, given: &Given<'f>) -> Result<Invocation<'f>, Failure> {
         setsid().at("start a session")?;
-        let execution: Execution = read_all(given.execution).and_then(|bytes| decode(&bytes).ok_or(Errno::BADMSG)).at("read the command")?;
+        let execution: Execution =
+            read_all(given.execution).and_then(|bytes| decode(&bytes).ok_or(Errno::BADMSG)).at("read the command")?;
         let (sent, streams) = sent_program(&execution, given.streams).at("take the program")?;
         if execution.terminal.is_none() {
             take_streams(streams).at("take the streams")?;

@@ -128,6 +128,11 @@ impl<'a> Capture<'a> {
             && self.listener.as_ref().is_none_or(|listener| listener.has_room())
     }
 
+    /// Whether a listener hears nothing more of it until its end.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.listener.is_some() && self.dropped > 0
+    }
+
     /// What must be ready before waiting bytes can move on.
     pub(crate) fn waits_for(&self) -> Option<PollFd<'_>> {
         let passed_on = self.passed_on.as_ref().filter(|p| !p.waiting.is_empty())?;

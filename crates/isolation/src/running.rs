@@ -45,13 +45,18 @@ impl Running<'_> {
 
     /// What must be ready before this command's streams can move on.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let pipes = self.readable().filter(|_| self.is_started).map(|pipe| PollFd::new(pipe, PollFlags::IN));
+        let pipes = self.awaited().filter(|_| self.is_started).map(|pipe| PollFd::new(pipe, PollFlags::IN));
         pipes.chain(self.captures.iter().filter_map(Capture::waits_for)).chain(self.stdin.as_ref().and_then(StdinPump::waits_for))
     }
 
-    /// The pipes that can be read now: those whose bytes have somewhere to go.
-    fn readable(&self) -> impl Iterator<Item = &OwnedFd> {
-        self.pipes.iter().zip(&self.captures).filter(|(_, capture)| capture.has_room()).filter_map(|(pipe, _)| pipe.as_ref())
+    /// The pipes that are read as soon as there is something, because their bytes have somewhere to go. Those of which nobody hears any more are read as
+    /// often as limits are looked at.
+    fn awaited(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.pipes
+            .iter()
+            .zip(&self.captures)
+            .filter(|(_, capture)| capture.has_room() && !capture.is_spent())
+            .filter_map(|(pipe, _)| pipe.as_ref())
     }
 
     /// Reads what is there and moves it on. A stream whose listener is gone is closed, so that the program sees a broken pipe as it would anywhere.

@@ -361,7 +361,6 @@ impl<'a> Sandbox<'a> {
         let mut waiting = vec![PollFd::new(&self.launched.control, PollFlags::IN), PollFd::new(&self.launched.pidfd, PollFlags::IN)];
         waiting.extend(self.cancel.iter().map(|cancel| PollFd::from_borrowed_fd(*cancel, PollFlags::IN)));
         waiting.extend(self.running.iter().flat_map(Running::waits_for));
-        waiting.extend(self.leftovers.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
         waiting.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
         match poll(&mut waiting, Some(timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -438,7 +437,11 @@ impl<'a> Sandbox<'a> {
 
     /// Ends the run over an ending limit that was met.
     fn look_at_limits(&mut self) {
-        if let Some(limit) = self.meter.look(self.launched.group.as_ref(), self.launched.handles.get(1), self.running.is_empty()) {
+        if let Some(limit) = self.meter.look(
+            self.launched.group.as_ref(),
+            self.launched.handles.get(1),
+            self.running.is_empty() && self.leftovers.is_empty(),
+        ) {
             self.end_by(End::Limit { limit });
         }
     }
@@ -488,10 +491,18 @@ fn pipe() -> Result<Pipe, Errno> {
     Ok(Pipe { read, write })
 }
 
-/// Reads what is there from a pipe whose command has ended; false once nobody inside holds it any more. A flood is left for the next turn.
+/// Reads what is there, up to a megabyte, from a pipe whose command has ended; false once nobody inside holds it any more. Nothing waits for such a pipe:
+/// it is read as often as limits are looked at, so that a flood into it costs little.
 fn is_held(pipe: &OwnedFd) -> bool {
     let mut thrown_away = [0u8; 64 << 10];
-    !matches!(rustix::io::read(pipe, &mut thrown_away), Ok(0) | Err(Errno::IO))
+    for _ in 0..16 {
+        match rustix::io::read(pipe, &mut thrown_away) {
+            Ok(0) | Err(Errno::IO) => return false,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return true,
+        }
+    }
+    true
 }
 
 struct Ready {

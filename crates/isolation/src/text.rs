@@ -32,7 +32,8 @@ impl OsText {
         text
     }
 
-    fn unescape(text: &str) -> Option<Self> {
+    /// The bytes of which this is the escaped text; `None` if a `%` is not followed by two digits.
+    pub fn unescaped(text: &str) -> Option<Self> {
         let mut parts = text.split('%');
         let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
         for part in parts {
@@ -100,7 +101,7 @@ impl Serialize for OsText {
 impl<'de> Deserialize<'de> for OsText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::unescape(&text).ok_or_else(|| serde::de::Error::custom("`%` must be followed by two hexadecimal digits"))
+        Self::unescaped(&text).ok_or_else(|| serde::de::Error::custom("`%` must be followed by two hexadecimal digits"))
     }
 }
 

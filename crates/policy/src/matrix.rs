@@ -1,7 +1,7 @@
 //! The capability matrix: profile × capability, with the five safe defaults first. It is the bound itself, printed.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::artifact_kind::ArtifactKind;
 use crate::capabilities::Capabilities;
@@ -11,7 +11,7 @@ use crate::profile::{Bound, Profile};
 use crate::target::{Place, Target};
 
 /// One of the five safe defaults: what people fear most, and what this set of profiles does about it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SafeDefault {
     /// The action.
     pub action: String,
@@ -22,7 +22,7 @@ pub struct SafeDefault {
 }
 
 /// One capability over all profiles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixRow {
     /// The capability.
     pub capability: String,
@@ -31,7 +31,7 @@ pub struct MatrixRow {
 }
 
 /// The matrix as data.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
     /// The profiles, by name.
     pub profiles: Vec<String>,
@@ -79,6 +79,23 @@ impl Matrix {
             ],
             rows: std::iter::once(runs).chain(Field::all().map(row)).chain(promotions).collect(),
         }
+    }
+}
+
+impl Matrix {
+    /// The same of some profiles alone, in the order in which they are named. The error is the first name that stands for no profile of it.
+    pub fn only<'n>(&self, names: &'n [String]) -> Result<Self, &'n str> {
+        let column = |name: &'n String| self.profiles.iter().position(|profile| profile == name).ok_or(name.as_str());
+        let columns = names.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        let chosen = |cells: &[String]| columns.iter().map(|at| cells.get(*at).cloned().unwrap_or_default()).collect::<Vec<_>>();
+        let default = |default: &SafeDefault| SafeDefault { answers: chosen(&default.answers), ..default.clone() };
+        let row = |row: &MatrixRow| MatrixRow { values: chosen(&row.values), ..row.clone() };
+        Ok(Self {
+            profiles: chosen(&self.profiles),
+            summaries: chosen(&self.summaries),
+            safe_defaults: self.safe_defaults.iter().map(default).collect(),
+            rows: self.rows.iter().map(row).collect(),
+        })
     }
 }
 

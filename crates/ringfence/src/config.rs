@@ -16,6 +16,10 @@ pub(crate) struct Config {
     user_home: Option<PathBuf>,
     /// Where the key of stored credentials comes from.
     pub(crate) key_sources: KeySources,
+    /// The server that is asked where the command line names none.
+    pub(crate) server: Option<String>,
+    /// The key by which a server knows who asks.
+    pub(crate) api_key: Option<Secret>,
     /// Every variable that is text.
     pub(crate) environment: BTreeMap<String, String>,
     /// Values of variables whose names say that they hold secrets.
@@ -38,7 +42,9 @@ impl Config {
             file: env::var_os("RINGFENCE_CREDENTIAL_KEY_FILE").filter(|path| !path.is_empty()).map(PathBuf::from),
         };
         let environment = env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
-        Ok(Self { home, user_home, key_sources, environment, known_secrets: known_secrets() })
+        let text = |name: &str| env::var(name).ok().filter(|text| !text.is_empty());
+        let (server, api_key) = (text("RINGFENCE_SERVER"), text("RINGFENCE_API_KEY").map(Secret::new));
+        Ok(Self { home, user_home, key_sources, server, api_key, environment, known_secrets: known_secrets() })
     }
 
     /// Where the usual client of registries keeps its settings.

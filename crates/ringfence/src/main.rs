@@ -5,6 +5,7 @@
 
 mod cli;
 mod config;
+mod remote;
 
 use std::process::ExitCode;
 

@@ -48,8 +48,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 512,
-            connections_of_one_peer: 128,
+            connections: 2048,
+            connections_of_one_peer: 1024,
             requests: 256,
             sessions: 256,
             work: 32,

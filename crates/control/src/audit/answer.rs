@@ -1,10 +1,10 @@
 //! The answers of an audit: `--format json` prints them. Its JSON Schema is in docs/reference.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An audit of one profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
     /// The profile.
     pub profile: String,
@@ -25,7 +25,7 @@ pub struct Audit {
 }
 
 /// The answer to one question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// The question's number, from 1.
     pub number: u8,
@@ -36,7 +36,7 @@ pub struct Answer {
 }
 
 /// One thing that was declared, and what was measured of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     /// What it is about.
     pub capability: String,

@@ -2,13 +2,13 @@
 
 use ringfence_store::{ApprovalRow, PromotionRow};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::document::{Asked, Content, Prepared};
 use crate::moment;
 
 /// A promotion as it stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PromotionReport {
     /// The promotion.
     pub promotion: String,
@@ -48,7 +48,7 @@ pub struct PromotionReport {
 }
 
 /// An approval in a report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalReport {
     /// Its name.
     pub approval: String,

@@ -2,10 +2,10 @@
 
 use ringfence_egress::{Closed, Opened, Refused};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One decision about the network.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkReport {
     /// Whether it was allowed.
     pub allowed: bool,

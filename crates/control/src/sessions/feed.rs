@@ -221,6 +221,13 @@ impl Subscription {
     }
 }
 
+impl Subscription {
+    /// The next word if it is there already.
+    pub fn try_next(&mut self) -> Option<(u64, CommandEvent)> {
+        self.queue.pop().ok().flatten()
+    }
+}
+
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut held = self.queue.held();

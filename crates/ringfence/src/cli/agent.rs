@@ -1,5 +1,7 @@
 //! `ringfence agent`: add, submit, ls, show, suspend, resume, retire. What is possible when is the registry's to say.
 
+mod elsewhere;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -7,7 +9,7 @@ use ringfence_control::{
     Added, AgentState, Agents, ApprovalError, Approvals, ProfileUsage, RegisteredAgent, RegistryError, Revision, RevisionState, read_text,
 };
 use ringfence_policy::{AgentId, AgentRecord};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Context;
 use super::out::{self, Failure, parsed};
@@ -68,13 +70,16 @@ enum AgentCommand {
 }
 
 pub(crate) fn run(context: &Context, arguments: &AgentArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere::run(context, &server, &arguments.command).map(|()| 0);
+    }
     let home = context.home()?;
     let (agents, mut approvals) = (Agents::of(&home), Approvals::open(&home).map_err(refused)?);
     approvals.settle_agents().map_err(refused)?;
     match &arguments.command {
         AgentCommand::Add { file } => add(&agents, file)?,
         AgentCommand::Submit { id } => submit(context, &agents, &mut approvals, &agent_id(id)?)?,
-        AgentCommand::Ls { json } => list(&agents, *json)?,
+        AgentCommand::Ls { json } => print_list(list(&agents)?, *json)?,
         AgentCommand::Show { id, json } => show(&agents, &agent_id(id)?, *json)?,
         AgentCommand::Suspend { id, reason } => stands(agents.suspend(&agent_id(id)?, reason.clone()))?,
         AgentCommand::Resume { id } => {
@@ -139,8 +144,9 @@ fn stands(agent: Result<RegisteredAgent, RegistryError>) -> Result<(), Failure> 
 }
 
 /// An agent in a list.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Row {
+    #[serde(alias = "agent")]
     id: String,
     state: AgentState,
     name: String,
@@ -178,15 +184,18 @@ fn current<'a>(agents: &Agents, agent: &'a RegisteredAgent) -> Result<(&'a Revis
     Ok((revision, record))
 }
 
-fn list(agents: &Agents, is_json: bool) -> Result<(), Failure> {
-    let all = agents.all().map_err(failed)?;
-    let rows = all.iter().map(|agent| row(agents, agent)).collect::<Result<Vec<_>, _>>()?;
+fn list(agents: &Agents) -> Result<Vec<Row>, Failure> {
+    agents.all().map_err(failed)?.iter().map(|agent| row(agents, agent)).collect()
+}
+
+fn print_list(rows: Vec<Row>, is_json: bool) -> Result<(), Failure> {
     if is_json {
         return out::print_json(&rows);
     }
     let cells = |row: Row| {
         let state = if row.is_waiting && row.state == AgentState::Active { "active, one waits".to_owned() } else { row.state.to_string() };
-        vec![row.id, state, row.owner, row.team, row.profiles.join(", "), row.review_by.unwrap_or_else(|| "never".into())]
+        let cells = [row.id, state, row.owner, row.team, row.profiles.join(", "), row.review_by.unwrap_or_else(|| "never".into())];
+        cells.iter().map(|text| out::harmless(text)).collect()
     };
     out::print(&out::table(&["agent", "state", "owner", "team", "profiles", "review by"], rows.into_iter().map(cells).collect()))
 }

@@ -1,11 +1,12 @@
 //! `ringfence approval`: what persons are asked, shown exactly, and what they say. Whoever decides does it with a key of their own.
 
+mod elsewhere;
 mod standing;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use ringfence_control::{Agents, ApprovalError, ApprovalReport, Approvals, Matter, Person, Persons, moment_in_words};
+use ringfence_control::{Agents, ApprovalError, ApprovalReport, ApprovalRequest, Approvals, Matter, Person, Persons, moment_in_words};
 use ringfence_evidence::SigningKey;
 use ringfence_store::{Home, Verdict};
 
@@ -102,12 +103,15 @@ impl Who {
 }
 
 pub(crate) fn run(context: &Context, arguments: &ApprovalArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere::run(context, &server, &arguments.command).map(|()| 0);
+    }
     let home = context.home()?;
     let mut approvals = Approvals::open(&home).map_err(|e| failure(&e))?;
     approvals.settle_agents().map_err(|e| failure(&e))?;
     match &arguments.command {
         ApprovalCommand::Ls { standing: true, json, .. } => standing::list(&mut approvals, *json)?,
-        ApprovalCommand::Ls { all, json, .. } => list(&mut approvals, *all, *json)?,
+        ApprovalCommand::Ls { all, json, .. } => print_list(list(&mut approvals, *all)?, *json)?,
         ApprovalCommand::Show { approval, json } => show(&mut approvals, approval, *json)?,
         ApprovalCommand::Approve(arguments) => return decide(context, &home, &mut approvals, arguments, Verdict::Approve),
         ApprovalCommand::Deny(arguments) => return decide(context, &home, &mut approvals, arguments, Verdict::Deny),
@@ -121,7 +125,8 @@ fn failure(error: &ApprovalError) -> Failure {
     Failure::hinted(error, error.hint())
 }
 
-fn list(approvals: &mut Approvals, is_all: bool, is_json: bool) -> Result<(), Failure> {
+/// Approvals with what they are for.
+fn list(approvals: &mut Approvals, is_all: bool) -> Result<Vec<(String, ApprovalReport)>, Failure> {
     let rows = approvals.list(!is_all).map_err(|e| failure(&e))?;
     let mut reports = Vec::new();
     for row in rows {
@@ -129,6 +134,10 @@ fn list(approvals: &mut Approvals, is_all: bool, is_json: bool) -> Result<(), Fa
         let (agreed, able) = approvals.find(&row.id).map(|asked| (asked.agreed, asked.able)).unwrap_or_default();
         reports.push((row.subject.clone(), ApprovalReport::of(&row, agreed, able)));
     }
+    Ok(reports)
+}
+
+fn print_list(reports: Vec<(String, ApprovalReport)>, is_json: bool) -> Result<(), Failure> {
     if is_json {
         let values = reports.iter().map(|(subject, report)| serde_json::json!({ "subject": subject, "approval": report }));
         return out::print_json(&values.collect::<Vec<_>>());
@@ -142,25 +151,45 @@ fn list(approvals: &mut Approvals, is_all: bool, is_json: bool) -> Result<(), Fa
 
 fn show(approvals: &mut Approvals, id: &str, is_json: bool) -> Result<(), Failure> {
     let asked = approvals.find(id).map_err(|e| failure(&e))?;
+    let shown = Shown {
+        state: asked.row.state.word().to_owned(),
+        cause: asked.row.cause,
+        agreed: asked.agreed,
+        execute_by: asked.row.execute_by.map(moment_in_words),
+        digest: asked.row.digest,
+        preview: asked.preview,
+    };
+    print_shown(&asked.request, &shown, is_json)
+}
+
+/// What is shown of an approval beside its request.
+struct Shown {
+    state: String,
+    cause: String,
+    agreed: Vec<String>,
+    execute_by: Option<String>,
+    digest: String,
+    preview: String,
+}
+
+fn print_shown(request: &ApprovalRequest, shown: &Shown, is_json: bool) -> Result<(), Failure> {
     if is_json {
-        return out::print_json(&asked.request);
+        return out::print_json(request);
     }
-    let mut text = format!("approval {}: {}\n", asked.row.id, asked.row.state);
-    if !asked.row.cause.is_empty() {
-        text.push_str(&format!("  {}\n", out::harmless(&asked.row.cause)));
+    let mut text = format!("approval {}: {}\n", request.approval, out::harmless(&shown.state));
+    if !shown.cause.is_empty() {
+        text.push_str(&format!("  {}\n", out::harmless(&shown.cause)));
     }
-    text.push_str(&format!("  needs      {}; until {}\n", asked.request.consent, asked.request.decide_by));
-    let agreed = if asked.agreed.is_empty() { "nobody yet".to_owned() } else { asked.agreed.join(", ") };
+    text.push_str(&format!("  needs      {}; until {}\n", request.consent, request.decide_by));
+    let agreed = if shown.agreed.is_empty() { "nobody yet".to_owned() } else { out::harmless(&shown.agreed.join(", ")) };
     text.push_str(&format!("  agreed     {agreed}\n"));
-    if let Some(until) = asked.row.execute_by {
-        text.push_str(&format!("  can be used until {}\n", moment_in_words(until)));
+    if let Some(until) = &shown.execute_by {
+        text.push_str(&format!("  can be used until {}\n", out::harmless(until)));
     }
-    if let Matter::Promotion { paths, .. } = &asked.request.matter
-        && !paths.is_empty()
-    {
-        text.push_str(&format!("  this approval is for the protected paths alone: {}\n", paths.join(", ")));
+    if !request.paths().is_empty() {
+        text.push_str(&format!("  this approval is for the protected paths alone: {}\n", request.paths().join(", ")));
     }
-    text.push_str(&format!("  request    {}\n\n{}", asked.row.digest, asked.preview));
+    text.push_str(&format!("  request    {}\n\n{}", shown.digest, shown.preview));
     out::print(&text)
 }
 

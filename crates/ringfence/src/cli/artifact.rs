@@ -1,14 +1,18 @@
 //! `ringfence artifact`: list, show, get, diff. What is in an artifact is a stranger's, and is shown so that it cannot steer a terminal.
 
+mod elsewhere;
+
+pub(super) use elsewhere::find as find_elsewhere;
+
 use std::fs::OpenOptions;
-use std::io::{self, IsTerminal, Read};
-use std::path::PathBuf;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ringfence_control::command_in_words;
 use ringfence_evidence::Digest;
 use ringfence_policy::{ArtifactKind, TargetName};
-use ringfence_store::{Artifacts, Home, Index, RunId};
+use ringfence_store::{ArtifactRow, Artifacts, Home, Index, RunId};
 
 use super::out::{self, Failure};
 use super::{Context, promote};
@@ -70,8 +74,11 @@ enum ArtifactCommand {
 const SHOWN: u64 = 64 << 10;
 
 pub(crate) fn run(context: &Context, arguments: &ArtifactArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere::run(context, &server, &arguments.command);
+    }
     match &arguments.command {
-        ArtifactCommand::Ls { run, json } => list(context, run.as_deref(), *json)?,
+        ArtifactCommand::Ls { run, json } => print_list(list(context, run.as_deref())?, *json)?,
         ArtifactCommand::Show { digest, json } => show(context, digest, *json)?,
         ArtifactCommand::Diff { digest, other, to } => diff(context, digest, other.as_deref(), to.as_deref())?,
         ArtifactCommand::Get { digest, out } => get(context, digest, out.as_ref())?,
@@ -79,16 +86,19 @@ pub(crate) fn run(context: &Context, arguments: &ArtifactArguments) -> Result<u8
     Ok(0)
 }
 
-fn list(context: &Context, run: Option<&str>, is_json: bool) -> Result<(), Failure> {
+fn list(context: &Context, run: Option<&str>) -> Result<Vec<ArtifactRow>, Failure> {
     let home = context.home()?;
     let run: Option<RunId> = run.map(str::parse).transpose().map_err(|e| Failure::new(e, "see `ringfence evidence ls`"))?;
     if let Some(run) = run.as_ref().filter(|run| !home.runs().join(run.as_str()).exists()) {
         return Err(Failure::new(format!("there is no run `{run}` here"), "see `ringfence evidence ls`"));
     }
     let rows = Index::open(&home).and_then(|mut index| index.artifacts(run.as_ref().map(RunId::as_str)));
-    let rows = rows.map_err(|e| Failure::hinted(&e, e.hint()))?;
+    rows.map_err(|e| Failure::hinted(&e, e.hint()))
+}
+
+fn print_list(rows: Vec<ArtifactRow>, is_json: bool) -> Result<(), Failure> {
     if is_json {
-        let value = |a: &ringfence_store::ArtifactRow| {
+        let value = |a: &ArtifactRow| {
             let kind = ArtifactKind::of(&a.path).word();
             serde_json::json!({ "run": a.run, "path": a.path, "kind": kind, "bytes": a.bytes, "sha256": a.sha256 })
         };
@@ -169,16 +179,45 @@ fn diff(context: &Context, name: &str, other: Option<&str>, to: Option<&str>) ->
 
 fn get(context: &Context, digest: &str, out: Option<&PathBuf>) -> Result<(), Failure> {
     let (_, mut file) = open(context, digest)?;
-    let copied = match out {
-        Some(path) => OpenOptions::new().write(true).create_new(true).open(path).and_then(|mut to| io::copy(&mut file, &mut to)),
-        None if io::stdout().is_terminal() => {
-            return Err(Failure::new("an artifact's bytes could steer this terminal", "add --out FILE, or use `ringfence artifact show`"));
-        }
-        None => io::copy(&mut file, &mut io::stdout().lock()),
+    let hint = "add --out FILE, or use `ringfence artifact show`";
+    save(out.map(PathBuf::as_path), hint, |to| io::copy(&mut file, to).map(drop).map_err(unwritten))
+}
+
+/// Lets a stranger's bytes be written to a file that is made for them, or to standard output, unless that is a terminal. A file that could not be
+/// written to its end is taken away.
+pub(super) fn save(out: Option<&Path>, hint: &str, write: impl FnOnce(&mut dyn Write) -> Result<(), Failure>) -> Result<(), Failure> {
+    let Some(path) = out else {
+        return match io::stdout().is_terminal() {
+            true => Err(Failure::new("an artifact's bytes could steer this terminal", hint)),
+            false => write(&mut Pipe(io::stdout().lock())),
+        };
     };
-    match copied {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(e) => Err(Failure::new(format!("writing the artifact: {e}"), "name a file that is not there yet")),
-        Ok(_) => Ok(()),
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(unwritten)?;
+    write(&mut file).inspect_err(|_| {
+        // It is ours; when it cannot be removed the error says what happened all the same.
+        std::fs::remove_file(path).unwrap_or_default();
+    })
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    Failure::new(format!("writing the artifact: {error}"), "name a file that is not there yet")
+}
+
+/// Standard output whose reader may go away before the end.
+struct Pipe<'a>(io::StdoutLock<'a>);
+
+impl Write for Pipe<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
     }
 }

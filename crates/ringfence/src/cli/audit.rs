@@ -9,6 +9,7 @@ use ringfence_policy::{Profile, shipped};
 
 use super::out::{self, Failure, complain};
 use super::{Context, matrix};
+use crate::remote::Server;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -32,6 +33,28 @@ pub(crate) struct AuditArguments {
 }
 
 pub(crate) fn run(context: &Context, arguments: &AuditArguments) -> Result<u8, Failure> {
+    let audit = match context.server()? {
+        Some(server) => elsewhere(&server, &arguments.profile)?,
+        None => own(context, arguments)?,
+    };
+    match arguments.format {
+        Format::Table => out::print(&out::harmless_lines(&table(&audit)))?,
+        Format::Md => out::print(&out::harmless_lines(&markdown(&audit)))?,
+        Format::Json => out::print_json(&audit)?,
+    }
+    differences(&audit).iter().for_each(|line| complain(&out::harmless_lines(line)));
+    if !context.is_quiet {
+        complain(&out::harmless_lines(&closing_line(&audit)));
+    }
+    Ok(u8::from(audit.differences > 0))
+}
+
+/// An audit of a server's sandboxes, which the server makes.
+fn elsewhere(server: &Server, profile: &str) -> Result<Audit, Failure> {
+    Ok(server.post(&["audit"], &serde_json::json!({ "profile": profile }))?)
+}
+
+fn own(context: &Context, arguments: &AuditArguments) -> Result<Audit, Failure> {
     let home = context.home()?;
     let profile = find_profile(&home, &arguments.profile).map_err(|e| Failure::hinted(&e, e.hint()))?;
     let runner = context.runner(home)?;
@@ -39,17 +62,7 @@ pub(crate) fn run(context: &Context, arguments: &AuditArguments) -> Result<u8, F
     let cancel = stop_requested_descriptor().map_err(|e| Failure::new(format!("watching signals: {e}"), ""))?;
     let (known_secrets, homes) = (context.config.known_secrets.clone(), context.config.homes());
     let request = AuditRequest { profile, known_secrets, homes, tenant: None };
-    let audit = runner.audit(&request, Some(cancel.as_fd())).map_err(failure)?;
-    match arguments.format {
-        Format::Table => out::print(&table(&audit))?,
-        Format::Md => out::print(&markdown(&audit))?,
-        Format::Json => out::print_json(&audit)?,
-    }
-    differences(&audit).iter().for_each(|line| complain(line));
-    if !context.is_quiet {
-        complain(&closing_line(&audit));
-    }
-    Ok(u8::from(audit.differences > 0))
+    runner.audit(&request, Some(cancel.as_fd())).map_err(failure)
 }
 
 /// Where a profile cannot run there is nothing to measure: which ones can is said.
@@ -91,7 +104,8 @@ fn closing_line(audit: &Audit) -> String {
     let image = if audit.image.starts_with("host,") { String::new() } else { format!(" in image {}", audit.image) };
     format!(
         "ringfence: audit of {}{image}: {found}{unmeasured}; {runs} runs of the probe on record, the first {}",
-        audit.profile, audit.runs[0]
+        audit.profile,
+        audit.runs.first().map_or("none", String::as_str)
     )
 }
 

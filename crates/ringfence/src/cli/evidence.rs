@@ -1,5 +1,6 @@
 //! `ringfence evidence`: list, show, verify, replay.
 
+mod elsewhere;
 mod replay;
 
 use std::fs;
@@ -70,10 +71,13 @@ enum EvidenceCommand {
 const BROKEN: u8 = 1;
 
 pub(crate) fn run(context: &Context, arguments: &EvidenceArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere::run(context, &server, &arguments.command);
+    }
     match &arguments.command {
         EvidenceCommand::Replay(arguments) => return replay::run(context, arguments),
         EvidenceCommand::Ls { json, most } => list(&context.home()?, *json, *most)?,
-        EvidenceCommand::Show { run, json } => show(&folder(context, run)?, *json)?,
+        EvidenceCommand::Show { run, json } => show(&read(&folder(context, run)?, EVENTS_FILE)?, *json)?,
         EvidenceCommand::Verify { checkpoint: Some(file), key, .. } => check_checkpoint(context, file, key.as_deref())?,
         EvidenceCommand::Verify { run, key, .. } => {
             let run = run.as_deref().unwrap_or_default();
@@ -118,13 +122,11 @@ fn read(folder: &Path, name: &str) -> Result<Vec<u8>, Failure> {
     fs::read(&path).map_err(|e| Failure::new(format!("reading `{}`: {e}", path.display()), hint).with_status(BROKEN))
 }
 
-fn show(folder: &Path, is_json: bool) -> Result<(), Failure> {
-    let bytes = read(folder, EVENTS_FILE)?;
+fn show(bytes: &[u8], is_json: bool) -> Result<(), Failure> {
     if is_json {
-        return out::print(&String::from_utf8_lossy(&bytes));
+        return out::print(&String::from_utf8_lossy(bytes));
     }
-    let lines =
-        read_chain(&bytes).map_err(|e| Failure::new(format!("{EVENTS_FILE}: {e}"), "the record was changed").with_status(BROKEN))?;
+    let lines = read_chain(bytes).map_err(|e| Failure::new(format!("{EVENTS_FILE}: {e}"), "the record was changed").with_status(BROKEN))?;
     let mut text = String::new();
     for line in &lines {
         let value = serde_json::to_value(&line.event).unwrap_or_default();
@@ -133,7 +135,7 @@ fn show(folder: &Path, is_json: bool) -> Result<(), Failure> {
             text.push_str(&format!("       {name}: {}\n", out::harmless(&plain(field))));
         }
     }
-    out::print(&text)
+    out::print(&out::harmless_lines(&text))
 }
 
 fn plain(value: &serde_json::Value) -> String {
@@ -144,13 +146,23 @@ fn check(context: &Context, run: &str, key: Option<&Path>) -> Result<(), Failure
     let folder = folder(context, run)?;
     let key = public_key(context, key)?;
     let (events, statement) = (read(&folder, EVENTS_FILE)?, read(&folder, STATEMENT_FILE)?);
+    let verified = hold(run, &events, &statement, &key)?;
+    let kept = check_artifacts(context, &verified)?;
+    tell_intact(&verified, kept, &key)
+}
+
+/// Holds a record against its key, and against the name by which it was asked for.
+fn hold(run: &str, events: &[u8], statement: &[u8], key: &PublicKey) -> Result<Verified, Failure> {
     let broken = |e: &dyn std::error::Error| Failure::new(e, "the record was changed, or belongs to another key").with_status(BROKEN);
-    let verified = verify(&events, &statement, &key).map_err(|e| broken(&e))?;
+    let verified = verify(events, statement, key).map_err(|e| broken(&e))?;
     if run.parse::<RunId>().is_ok_and(|asked| asked.as_str() != verified.statement.predicate.run) {
         let what = format!("this is the record of run {}", verified.statement.predicate.run);
         return Err(Failure::new(what, "the folder of another run was put in its place").with_status(BROKEN));
     }
-    let kept = check_artifacts(context, &verified)?;
+    Ok(verified)
+}
+
+fn tell_intact(verified: &Verified, kept: usize, key: &PublicKey) -> Result<(), Failure> {
     out::print(&format!(
         "run {}: the record is intact: {} events; {} artifacts exported, {kept} checked here; evidence {}; key {}\n",
         verified.statement.predicate.run,

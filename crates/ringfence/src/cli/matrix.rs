@@ -4,8 +4,9 @@ use clap::{Args, ValueEnum};
 use ringfence_control::{find_profile, missing_in_this_version};
 use ringfence_policy::{Execution, Matrix, Profile, shipped};
 
-use super::Context;
 use super::out::{self, Failure};
+use super::{Context, profile};
+use crate::remote::Server;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -28,19 +29,42 @@ pub(crate) struct MatrixArguments {
 }
 
 pub(crate) fn run(context: &Context, arguments: &MatrixArguments) -> Result<u8, Failure> {
+    let matrix = match context.server()? {
+        Some(server) => elsewhere(&server, &arguments.profile)?,
+        None => own(context, arguments)?,
+    };
+    match arguments.format {
+        Format::Table => out::print(&table(&matrix))?,
+        Format::Md => out::print(&out::harmless_lines(&markdown(&matrix)))?,
+        Format::Json => out::print_json(&matrix)?,
+        Format::Html => out::print(&out::harmless_lines(&html(&matrix)))?,
+    }
+    Ok(0)
+}
+
+/// The matrix of a server: the profiles that are named, or else those that ship with it.
+fn elsewhere(server: &Server, named: &[String]) -> Result<Matrix, Failure> {
+    let matrix: Matrix = server.get(&["matrix"])?;
+    let shipped =
+        || Ok::<_, Failure>(profile::listed(server)?.into_iter().filter(|listed| listed.is_shipped).map(|listed| listed.name).collect());
+    let names: Vec<String> = if named.is_empty() { shipped()? } else { named.to_vec() };
+    matrix.only(&names).map_err(|name| {
+        let known = matrix.profiles.join(", ");
+        Failure::new(
+            format!("there is no profile `{}` on the server; there are {}", out::harmless(name), out::harmless(&known)),
+            "name one of those",
+        )
+    })
+}
+
+fn own(context: &Context, arguments: &MatrixArguments) -> Result<Matrix, Failure> {
     let home = context.home()?;
     let settings = context.settings(&home)?;
     let all = || shipped().iter().map(|s| s.name.to_owned()).collect();
     let names: Vec<String> = if arguments.profile.is_empty() { all() } else { arguments.profile.clone() };
     let profiles = names.iter().map(|name| find_profile(&home, name).map(|found| found.profile)).collect::<Result<Vec<_>, _>>();
-    let matrix = Matrix::of(&settings.ceiling, settings.targets.values(), &profiles.map_err(|e| Failure::hinted(&e, e.hint()))?, missing);
-    match arguments.format {
-        Format::Table => out::print(&table(&matrix))?,
-        Format::Md => out::print(&markdown(&matrix))?,
-        Format::Json => out::print_json(&matrix)?,
-        Format::Html => out::print(&html(&matrix))?,
-    }
-    Ok(0)
+    let profiles = profiles.map_err(|e| Failure::hinted(&e, e.hint()))?;
+    Ok(Matrix::of(&settings.ceiling, settings.targets.values(), &profiles, missing))
 }
 
 /// What keeps a profile from running.

@@ -21,6 +21,7 @@ mod promotion;
 mod run;
 mod schema;
 mod serve;
+mod session;
 mod state;
 mod tenant;
 
@@ -32,6 +33,7 @@ use ringfence_control::{Runner, Settings, Surroundings};
 use ringfence_store::Home;
 
 use crate::config::Config;
+use crate::remote::{RemoteError, Server};
 use out::Failure;
 
 /// Runs model-written code in a smaller computer: an isolated, throw-away workspace with declared capabilities and a sealed record.
@@ -41,6 +43,12 @@ pub(crate) struct Arguments {
     /// Settings to use instead of `ringfence.toml` in the home
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Server to ask instead of this host; the key is taken from RINGFENCE_API_KEY, never from an argument [env: RINGFENCE_SERVER]
+    #[arg(long, global = true, value_name = "URL")]
+    server: Option<String>,
+    /// Certificates in PEM form to trust in a server, beside those of this host
+    #[arg(long, global = true, value_name = "FILE")]
+    server_ca: Option<PathBuf>,
     /// Print nothing but results and errors
     #[arg(long, short, global = true)]
     quiet: bool,
@@ -78,6 +86,8 @@ enum Command {
     Image(image::ImageArguments),
     /// List or remove states: files that outlive the runs which name them
     State(state::StateArguments),
+    /// Make and use sessions of a server: sandboxes that stand, with commands and files that come and go
+    Session(session::SessionArguments),
     /// Serve the API over HTTP: runs, evidence, approvals, for tenants with keys
     Serve(serve::ServeArguments),
     /// Make, list or revoke the keys by which clients of a server are known
@@ -96,10 +106,29 @@ enum Command {
 pub(crate) struct Context {
     config: Config,
     settings: Option<PathBuf>,
+    server: Option<String>,
+    server_ca: Option<PathBuf>,
     is_quiet: bool,
 }
 
 impl Context {
+    /// The server that is asked instead of this host, if one is named.
+    fn server(&self) -> Result<Option<Server>, Failure> {
+        let Some(address) = &self.server else { return Ok(None) };
+        Ok(Some(Server::new(address.parse()?, self.config.api_key.as_ref(), self.server_ca.as_ref())?))
+    }
+
+    /// What is about this host alone is refused where a server is named: it would be done in another place than was meant.
+    fn alone(&self, what: &str) -> Result<(), Failure> {
+        match &self.server {
+            None => Ok(()),
+            Some(server) => Err(Failure::new(
+                format!("`ringfence {what}` is about this host alone, and server {} is named", out::harmless(server)),
+                "leave --server out and unset RINGFENCE_SERVER; about a server's own host it is asked there",
+            )),
+        }
+    }
+
     fn home(&self) -> Result<Home, Failure> {
         Home::open(&self.config.home).map_err(|e| Failure::hinted(&e, e.hint()))
     }
@@ -117,6 +146,12 @@ impl Context {
     }
 }
 
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        Self::hinted(&error, error.hint())
+    }
+}
+
 /// Parses, dispatches, and turns what happened into an exit status.
 pub(crate) fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
@@ -131,7 +166,8 @@ pub(crate) fn main() -> ExitCode {
 
 fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
     let config = Config::read().map_err(|e| Failure::new(e, "set RINGFENCE_HOME to a folder that you can write to"))?;
-    let context = Context { config, settings: arguments.config, is_quiet: arguments.quiet };
+    let server = arguments.server.or_else(|| config.server.clone());
+    let context = Context { config, settings: arguments.config, server, server_ca: arguments.server_ca, is_quiet: arguments.quiet };
     match arguments.command {
         Command::Run(arguments) => run::run(&context, *arguments),
         Command::Matrix(arguments) => matrix::run(&context, &arguments),
@@ -142,15 +178,16 @@ fn dispatch(arguments: Arguments) -> Result<u8, Failure> {
         Command::Promote(arguments) => promote::run(&context, &arguments),
         Command::Promotion(arguments) => promotion::run(&context, &arguments),
         Command::Approval(arguments) => approval::run(&context, &arguments),
-        Command::Credential(arguments) => credential::run(&context, &arguments),
+        Command::Credential(arguments) => context.alone("credential").and_then(|()| credential::run(&context, &arguments)),
         Command::Agent(arguments) => agent::run(&context, &arguments),
-        Command::Person(arguments) => person::run(&context, &arguments),
-        Command::Image(arguments) => image::run(&context, &arguments),
+        Command::Person(arguments) => context.alone("person").and_then(|()| person::run(&context, &arguments)),
+        Command::Image(arguments) => context.alone("image").and_then(|()| image::run(&context, &arguments)),
         Command::State(arguments) => state::run(&context, &arguments),
-        Command::Serve(arguments) => serve::run(&context, &arguments),
-        Command::Key(arguments) => key::run(&context, &arguments),
-        Command::Tenant(arguments) => tenant::run(&context, &arguments),
-        Command::Doctor(arguments) => doctor::run(&context, &arguments),
+        Command::Session(arguments) => session::run(&context, &arguments),
+        Command::Serve(arguments) => context.alone("serve").and_then(|()| serve::run(&context, &arguments)),
+        Command::Key(arguments) => context.alone("key").and_then(|()| key::run(&context, &arguments)),
+        Command::Tenant(arguments) => context.alone("tenant").and_then(|()| tenant::run(&context, &arguments)),
+        Command::Doctor(arguments) => context.alone("doctor").and_then(|()| doctor::run(&context, &arguments)),
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }

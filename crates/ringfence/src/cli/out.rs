@@ -55,8 +55,13 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// Prints a result. A reader that has gone away is not an error; a full disk is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for what a program has printed, byte for byte.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("writing to standard output: {e}"), "make room for it"))
         }
@@ -88,7 +93,7 @@ pub(crate) fn complain(line: &str) {
     stderr.write_all(line.as_bytes()).and_then(|()| stderr.write_all(b"\n")).unwrap_or_default();
 }
 
-/// A table for people.
+/// A table for people, in which nothing steers a terminal.
 pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::UTF8_BORDERS_ONLY);
@@ -96,7 +101,7 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>) -> String {
     if let Some(width) = terminal_width() {
         table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(width);
     }
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| harmless_lines(cell)).collect::<Vec<_>>()));
     format!("{table}\n")
 }
 
@@ -115,9 +120,10 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// The same for text of several lines of ours, in which a stranger's words may stand.
-fn harmless_lines(text: &str) -> String {
-    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+/// The same for text of several lines of ours, in which a stranger's words may stand. Tabs stay: they steer nothing.
+pub(crate) fn harmless_lines(text: &str) -> String {
+    let line = |line: &str| line.split('\t').map(harmless).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Text from a stranger, for a terminal: control characters and characters that turn the direction are shown, not obeyed.

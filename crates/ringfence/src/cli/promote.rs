@@ -9,8 +9,11 @@ use ringfence_isolation::stop_requested_descriptor;
 use ringfence_policy::TargetName;
 use ringfence_store::{Index, RunId, now};
 
+use serde::Serialize;
+
 use super::out::{self, Failure, parsed};
-use super::{Context, progress};
+use super::{Context, progress, promotion};
+use crate::remote::Server;
 
 /// Arguments of `promote`.
 #[derive(Debug, Args)]
@@ -39,6 +42,9 @@ pub(crate) struct PromoteArguments {
 pub(super) const OTHERWISE: u8 = 1;
 
 pub(crate) fn run(context: &Context, arguments: &PromoteArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere(&server, arguments);
+    }
     let home = context.home()?;
     let (artifact, made) = artifact(&mut Index::open(&home).map_err(|e| Failure::hinted(&e, e.hint()))?, &arguments.artifact)?;
     let target: TargetName = parsed(&arguments.to, "targets are named in ringfence.toml, such as [targets.main]")?;
@@ -48,11 +54,44 @@ pub(crate) fn run(context: &Context, arguments: &PromoteArguments) -> Result<u8,
     let request = PromotionRequest { artifact, made, target, message, is_again: arguments.again };
     let begun = now();
     let report = attached(context, arguments.json, |attachments| runner.promote(&request, attachments))?;
-    if report.state == "applied" && report.changed_at < begun && !arguments.json {
-        let when = &report.changed_at;
-        out::print(&format!("it took effect before, at {when}, and nothing was done now; `--again` asks anew\n"))?;
-    }
+    tell_applied_before(&report, report.changed_at < begun, arguments.json)?;
     finish(&report, arguments.json)
+}
+
+/// Asks a server. What took effect before is known by having been there, as its clock may be another one.
+fn elsewhere(server: &Server, arguments: &PromoteArguments) -> Result<u8, Failure> {
+    let (artifact, made) = super::artifact::find_elsewhere(server, &arguments.artifact)?;
+    let target: TargetName = parsed(&arguments.to, "as the operator of the server names it; see `ringfence matrix --server`")?;
+    let message = arguments.message.as_deref().map(message).transpose()?;
+    let (run, path) = made.unzip();
+    let body = PromotionBody { artifact, run, path, target, message, again: arguments.again };
+    let before = promotion::listed(server)?;
+    let report: PromotionReport = server.post(&["promotions"], &body)?;
+    let was_applied = before.iter().any(|earlier| earlier.promotion == report.promotion && earlier.state == "applied");
+    tell_applied_before(&report, was_applied, arguments.json)?;
+    finish(&report, arguments.json)
+}
+
+/// The body of `POST /v1/promotions`.
+#[derive(Debug, Serialize)]
+struct PromotionBody {
+    artifact: Digest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    target: TargetName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    again: bool,
+}
+
+fn tell_applied_before(report: &PromotionReport, is_before: bool, is_json: bool) -> Result<(), Failure> {
+    if report.state != "applied" || !is_before || is_json {
+        return Ok(());
+    }
+    let when = out::harmless(&report.changed_at);
+    out::print(&format!("it took effect before, at {when}, and nothing was done now; `--again` asks anew\n"))
 }
 
 /// The words of a person, which become those of a commit.
@@ -107,7 +146,7 @@ pub(super) fn finish(report: &PromotionReport, is_json: bool) -> Result<u8, Fail
     if is_json {
         out::print_json(report)?;
     } else {
-        out::print(&in_words(report))?;
+        out::print(&out::harmless_lines(&in_words(report)))?;
     }
     Ok(match report.state.as_str() {
         "applied" | "checking" | "waiting" | "applying" => 0,

@@ -2,10 +2,12 @@
 
 use clap::{Args, Subcommand};
 use ringfence_control::PromotionReport;
+use serde::Deserialize;
 
 use super::Context;
 use super::out::{self, Failure};
 use super::promote::{attached, failure, finish, message};
+use crate::remote::Server;
 
 /// Arguments of `promotion`.
 #[derive(Debug, Args)]
@@ -52,6 +54,9 @@ enum PromotionCommand {
 }
 
 pub(crate) fn run(context: &Context, arguments: &PromotionArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere(context, &server, &arguments.command).map(|()| 0);
+    }
     let runner = context.runner(context.home()?)?;
     runner.settle_promotions().map_err(|e| failure(&e))?;
     match &arguments.command {
@@ -67,6 +72,25 @@ pub(crate) fn run(context: &Context, arguments: &PromotionArguments) -> Result<u
         }
     }
     Ok(0)
+}
+
+#[derive(Debug, Deserialize)]
+struct PromotionList {
+    promotions: Vec<PromotionReport>,
+}
+
+/// The promotions of a server, as far as they are the tenant's.
+pub(super) fn listed(server: &Server) -> Result<Vec<PromotionReport>, Failure> {
+    Ok(server.get::<PromotionList>(&["promotions"])?.promotions)
+}
+
+fn elsewhere(context: &Context, server: &Server, command: &PromotionCommand) -> Result<(), Failure> {
+    match command {
+        PromotionCommand::Ls { json } => list(&listed(server)?, *json),
+        PromotionCommand::Show { promotion, json } => show(&server.get(&["promotions", promotion])?, *json),
+        PromotionCommand::Withdraw { .. } => context.alone("promotion withdraw"),
+        PromotionCommand::Undo { .. } => context.alone("promotion undo"),
+    }
 }
 
 fn list(reports: &[PromotionReport], is_json: bool) -> Result<(), Failure> {
@@ -111,5 +135,5 @@ fn show(report: &PromotionReport, is_json: bool) -> Result<(), Failure> {
     if report.state == "applied" && report.undone_by.is_none() {
         lines.push(format!("  take back: ringfence promotion undo {}", report.promotion));
     }
-    out::print(&(lines.join("\n") + "\n"))
+    out::print(&out::harmless_lines(&(lines.join("\n") + "\n")))
 }

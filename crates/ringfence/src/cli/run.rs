@@ -1,20 +1,24 @@
 //! `ringfence run`: from arguments to a request, and from the report to what is printed and copied.
 
 mod copy_out;
+mod elsewhere;
 mod request;
 
-pub(super) use request::{input, known_secrets, variable};
+pub(super) use elsewhere::text;
+pub(super) use request::{environment, input, known_secrets, limits, variable};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use clap::Args;
 use ringfence_control::{Attachments, NetworkReport, OutputTo, PackageRefusalReport, RunReport};
-use ringfence_evidence::RunEnd;
+use ringfence_evidence::{Digest, RunEnd};
 use ringfence_isolation::stop_requested_descriptor;
+use ringfence_store::Artifacts;
 
 use super::out::{self, Failure, complain};
 use super::{Context, explain, progress};
@@ -28,9 +32,9 @@ pub(crate) struct RunArguments {
     /// Class of work: the name of a profile, or a file
     #[arg(long, value_name = "NAME or FILE", default_value = "data-analysis")]
     pub(crate) profile: String,
-    /// Registered agent that the run belongs to
-    #[arg(long, value_name = "ID", default_value = "me")]
-    pub(crate) agent: String,
+    /// Registered agent that the run belongs to [default: me; with --server, the first of the key's tenant]
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
     /// File or folder to see, read-only, at /inputs/NAME; repeatable
     #[arg(long, value_name = "PATH[=NAME]")]
     pub(crate) input: Vec<OsString>,
@@ -86,6 +90,9 @@ pub(crate) struct RunArguments {
 
 /// Runs, prints, copies.
 pub(crate) fn run(context: &Context, arguments: RunArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return finish(context, &elsewhere::run(context, &server, &arguments)?, arguments.json);
+    }
     let home = context.home()?;
     let request = request::build(context, &home, &arguments)?;
     if let Some(folder) = &arguments.out {
@@ -107,29 +114,29 @@ pub(crate) fn run(context: &Context, arguments: RunArguments) -> Result<u8, Fail
     let mut report = runner.run(&request, attachments).map_err(|e| Failure::hinted(&e, e.hint()))?;
     drop(line);
     if let Some(folder) = &arguments.out {
-        copy_out::copy(&home, folder, arguments.force, &mut report)?;
+        let artifacts = Artifacts::of(&home);
+        let fetch = |digest: &Digest, to: &mut File| {
+            let mut content = artifacts.open(digest).map_err(io::Error::other)?;
+            io::copy(&mut content, to).map(drop)
+        };
+        copy_out::copy(&fetch, folder, arguments.force, &mut report)?;
     }
     finish(context, &report, arguments.json)
 }
 
-fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Failure> {
+/// Prints a report: as JSON, or what a person should know of it.
+pub(super) fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Failure> {
     if is_json {
         out::print_json(report)?;
     } else if let RunEnd::Refused { rule, layer, hint } = &report.end {
-        complain(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}"));
+        complain(&out::harmless_lines(&format!("ringfence: {rule} (set by the {layer})\nhint: {hint}")));
     }
-    if let RunEnd::Failed { step, cause } = &report.end
-        && step == "exec"
-        && !is_json
-    {
-        complain(&format!("ringfence: the command cannot be executed inside: {}", cause.as_deref().unwrap_or("no reason is known")));
-        complain(
-            "hint: the sandbox sees its image (the host's /usr, if the profile names no other), /inputs and its workspace; name a program that is there",
-        );
+    if !is_json {
+        tell_not_executed(&report.end);
     }
     if !context.is_quiet && !is_json {
         for refusal in &report.refusals {
-            complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), refusal.reason));
+            complain(&format!("ringfence: not exported: {}: {}", out::harmless(&refusal.path), out::harmless(&refusal.reason)));
         }
         for lock in &report.locks {
             if let Some(problem) = &lock.problem {
@@ -142,9 +149,22 @@ fn finish(context: &Context, report: &RunReport, is_json: bool) -> Result<u8, Fa
         for refused in refused_on_the_network(report) {
             complain(&format!("ringfence: refused on the network: {refused}"));
         }
-        complain(&closing_line(report));
+        complain(&out::harmless_lines(&closing_line(report)));
     }
     Ok(u8::try_from(report.exit_status).unwrap_or(out::REFUSED))
+}
+
+/// Says why a command could not be executed inside, if that is how it ended.
+pub(super) fn tell_not_executed(end: &RunEnd) {
+    if let RunEnd::Failed { step, cause } = end
+        && step == "exec"
+    {
+        let cause = out::harmless(cause.as_deref().unwrap_or("no reason is known"));
+        complain(&format!("ringfence: the command cannot be executed inside: {cause}"));
+        complain(
+            "hint: the sandbox sees its image (the host's /usr, if the profile names no other), /inputs and its workspace; name a program that is there",
+        );
+    }
 }
 
 /// Lines, each once, and not more than a screen can hold.

@@ -6,8 +6,11 @@ use clap::{Args, Subcommand};
 use ringfence_policy::{MinimumAge, StateName, TenantName};
 use ringfence_store::{StateId, StateKind, StateRow, States, StoreError, Viewer};
 
+use serde::{Deserialize, Serialize};
+
 use super::Context;
 use super::out::{self, Failure, parsed};
+use crate::remote::Server;
 
 /// Arguments of `state`.
 #[derive(Debug, Args)]
@@ -50,6 +53,9 @@ enum StateCommand {
 }
 
 pub(crate) fn run(context: &Context, arguments: &StateArguments) -> Result<u8, Failure> {
+    if let Some(server) = context.server()? {
+        return elsewhere(context, &server, &arguments.command).map(|()| 0);
+    }
     let states = States::of(&context.home()?);
     match &arguments.command {
         StateCommand::Ls { tenant, json } => list(&states, &viewer(tenant.as_deref())?, *json)?,
@@ -71,14 +77,89 @@ fn list(states: &States, viewer: &Viewer, is_json: bool) -> Result<(), Failure> 
     if is_json {
         return out::print_json(&rows);
     }
-    let cells = |row: StateRow| {
-        let name = row.said.name.unwrap_or_default();
-        let kind = kind_word(row.said.kind).to_owned();
-        let tenant = row.said.tenant.unwrap_or_default();
-        vec![row.id.to_string(), kind, name, tenant, row.said.agent, out::bytes(row.bytes), row.created_at, row.used_at]
+    print_list(rows.into_iter().map(Listed::of).collect())
+}
+
+/// A state in a list, as a server has it too.
+#[derive(Debug, Serialize, Deserialize)]
+struct Listed {
+    state: String,
+    kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    agent: String,
+    profile: String,
+    run: String,
+    created_at: String,
+    used_at: String,
+    bytes: u64,
+    sha256: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct StateList {
+    states: Vec<Listed>,
+}
+
+impl Listed {
+    fn of(row: StateRow) -> Self {
+        Self {
+            state: row.id.to_string(),
+            kind: kind_word(row.said.kind).to_owned(),
+            name: row.said.name,
+            tenant: row.said.tenant,
+            agent: row.said.agent,
+            profile: row.said.profile,
+            run: row.said.run,
+            created_at: row.created_at,
+            used_at: row.used_at,
+            bytes: row.bytes,
+            sha256: row.sha256.to_string(),
+        }
+    }
+}
+
+fn print_list(states: Vec<Listed>) -> Result<(), Failure> {
+    let cells = |row: Listed| {
+        let (name, tenant) = (row.name.unwrap_or_default(), row.tenant.unwrap_or_default());
+        let mut cells: Vec<String> = [row.state, row.kind, name, tenant, row.agent].iter().map(|text| out::harmless(text)).collect();
+        cells.extend([out::bytes(row.bytes), out::harmless(&row.created_at), out::harmless(&row.used_at)]);
+        cells
     };
     let header = ["state", "kind", "name", "tenant", "agent", "size", "saved", "used"];
-    out::print(&out::table(&header, rows.into_iter().map(cells).collect()))
+    out::print(&out::table(&header, states.into_iter().map(cells).collect()))
+}
+
+/// The states of a server are those of the key's tenant.
+fn elsewhere(context: &Context, server: &Server, command: &StateCommand) -> Result<(), Failure> {
+    match command {
+        StateCommand::Ls { tenant: Some(_), .. } | StateCommand::Rm { tenant: Some(_), .. } => {
+            Err(Failure::new("--tenant: of a server the tenant is the one whose key is used", "leave --tenant out"))
+        }
+        StateCommand::Ls { json, .. } => {
+            let list: StateList = server.get(&["states"])?;
+            if *json { out::print_json(&list.states) } else { print_list(list.states) }
+        }
+        StateCommand::Rm { name, .. } => {
+            let list: StateList = server.get(&["states"])?;
+            let named = list.states.iter().rev().find(|state| state.name.as_ref() == Some(name));
+            let found = named.or_else(|| list.states.iter().find(|state| state.state == *name)).ok_or_else(|| no_state(name))?;
+            server.remove(&["states", &found.state])?;
+            tell_gone(name, found.bytes, &found.run)
+        }
+        StateCommand::Sweep { .. } => context.alone("state sweep"),
+    }
+}
+
+fn no_state(name: &str) -> Failure {
+    Failure::new(format!("there is no state `{}` here", out::harmless(name)), "see `ringfence state ls`")
+}
+
+fn tell_gone(name: &str, bytes: u64, run: &str) -> Result<(), Failure> {
+    let (name, run) = (out::harmless(name), out::harmless(run));
+    out::print(&format!("state `{name}` is gone: {} that run {run} left\n", out::bytes(bytes)))
 }
 
 fn remove(states: &States, name: &str, tenant: Option<&str>) -> Result<(), Failure> {
@@ -89,9 +170,9 @@ fn remove(states: &States, name: &str, tenant: Option<&str>) -> Result<(), Failu
         (None, Ok(id)) => states.get(&id, &viewer).map_err(failure)?,
         (named, _) => named,
     };
-    let state = found.ok_or_else(|| Failure::new(format!("there is no state `{plain}` here"), "see `ringfence state ls`"))?;
+    let state = found.ok_or_else(|| no_state(plain.as_str()))?;
     match states.remove_unless_used(&state).map_err(failure)? {
-        true => out::print(&format!("state `{plain}` is gone: {} that run {} left\n", out::bytes(state.bytes), state.said.run)),
+        true => tell_gone(plain.as_str(), state.bytes, &state.said.run),
         false => Err(Failure::new(format!("state `{plain}` is in use by a run"), "wait until that run has ended, or end it")),
     }
 }

@@ -31,6 +31,7 @@ mod promotion;
 mod race;
 mod recipe;
 mod registry;
+mod remote;
 mod replay;
 mod serve;
 mod state;

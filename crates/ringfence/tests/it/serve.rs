@@ -11,7 +11,7 @@ use crate::support::{Place, binary};
 pub(crate) struct Serving {
     child: Child,
     pub(crate) address: String,
-    key: String,
+    pub(crate) key: String,
     pub(crate) e2b_key: String,
 }
 
@@ -40,7 +40,7 @@ impl Serving {
         Self { child, address, key, e2b_key }
     }
 
-    fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use ringfence_control::{AgentState, Agents, RegisteredAgent, RegistryError};
+use ringfence_control::{AgentState, Agents, RegisteredAgent, RegistryError, RevisionState};
 use ringfence_policy::AgentId;
 use ringfence_store::Caller;
 use schemars::JsonSchema;
@@ -50,8 +50,12 @@ pub(crate) struct AgentView {
     /// The last day on which it runs without being approved again.
     #[serde(skip_serializing_if = "Option::is_none")]
     review_by: Option<String>,
-    /// Digest of the version that serves, or else of the newest one.
+    /// The number of the revision that serves, or else of the newest one.
+    revision: u32,
+    /// Digest of that revision.
     version: String,
+    /// Whether a revision waits for approval.
+    is_waiting: bool,
 }
 
 /// List the agents that can be used
@@ -104,7 +108,9 @@ fn view(serving: &Serving, agents: &Agents, agent: &RegisteredAgent) -> Result<A
         state: state.to_string(),
         profiles: if named.is_empty() { vec!["*".to_owned()] } else { named },
         review_by: record.review_by.map(|date| date.to_string()),
+        revision: revision.number,
         version: revision.version.to_string(),
+        is_waiting: state != AgentState::Retired && agent.revision(RevisionState::Pending).is_some(),
         name: record.name,
         purpose: record.purpose,
         owner: record.owner.to_string(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use ringfence_control::{ApprovalError, ApprovalReport, ApprovalRequest, Approvals, Matter, PromotionReport};
+use ringfence_control::{ApprovalError, ApprovalReport, ApprovalRequest, Approvals, Matter, PromotionReport, moment_in_words};
 use ringfence_evidence::{Envelope, EnvelopeSignature, canonical};
 use ringfence_policy::PersonName;
 use ringfence_store::{ApprovalRow, Caller, RunId};
@@ -51,6 +51,12 @@ pub(crate) struct ApprovalItem {
 pub(crate) struct ApprovalView {
     #[serde(flatten)]
     item: ApprovalItem,
+    /// Why it stands like this, if there is more to say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    cause: String,
+    /// Until when it can be used once it is given, RFC 3339 in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execute_by: Option<String>,
     /// What is asked, byte for byte: its SHA-256 is what a decision signs.
     request: String,
     /// That SHA-256.
@@ -145,6 +151,8 @@ async fn show(
         let preview_digest = asked.request.preview.to_string();
         let (request, digest) = (asked.row.request.clone(), asked.row.digest.clone());
         Ok(ApprovalView {
+            cause: asked.row.cause.clone(),
+            execute_by: asked.row.execute_by.map(moment_in_words),
             item: ApprovalItem::of(&asked.row, asked.agreed, asked.able),
             request,
             digest,

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use ringfence_control::{ArtifactReport, RefusalReport, RunReport};
+use ringfence_evidence::Digest;
 use ringfence_policy::Glob;
-use ringfence_store::{Artifacts, Home, RunId};
+use ringfence_store::RunId;
 use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, open, openat2, renameat, unlinkat};
 use rustix::io::Errno;
 
@@ -30,8 +31,11 @@ pub(super) fn check(folder: &Path, exports: &[Glob], is_forced: bool) -> Result<
     }
 }
 
+/// Writes the bytes of an artifact to a file that was made for them.
+pub(super) type Fetch<'a> = dyn Fn(&Digest, &mut File) -> io::Result<()> + 'a;
+
 /// Copies every artifact; one that cannot be copied is a refusal, and stays in the store.
-pub(super) fn copy(home: &Home, folder: &Path, is_forced: bool, report: &mut RunReport) -> Result<(), Failure> {
+pub(super) fn copy(fetch: &Fetch<'_>, folder: &Path, is_forced: bool, report: &mut RunReport) -> Result<(), Failure> {
     if report.artifacts.is_empty() {
         return Ok(());
     }
@@ -39,9 +43,8 @@ pub(super) fn copy(home: &Home, folder: &Path, is_forced: bool, report: &mut Run
         |e: io::Error| Failure::new(format!("--out: `{}`: {e}", folder.display()), "the artifacts are kept: see `ringfence artifact ls`");
     fs::create_dir_all(folder).map_err(cannot)?;
     let root = open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(|e| cannot(e.into()))?;
-    let artifacts = Artifacts::of(home);
     for artifact in &report.artifacts {
-        if let Err(error) = copy_one(&artifacts, &root, artifact, is_forced) {
+        if let Err(error) = copy_one(fetch, &root, artifact, is_forced) {
             let reason = match error.kind() {
                 io::ErrorKind::AlreadyExists => "is there already in the --out folder; overwrite with --force".into(),
                 _ => format!("could not be copied to the --out folder: {error}"),
@@ -55,16 +58,15 @@ pub(super) fn copy(home: &Home, folder: &Path, is_forced: bool, report: &mut Run
     Ok(())
 }
 
-fn copy_one(artifacts: &Artifacts, root: &OwnedFd, artifact: &ArtifactReport, is_forced: bool) -> io::Result<()> {
+fn copy_one(fetch: &Fetch<'_>, root: &OwnedFd, artifact: &ArtifactReport, is_forced: bool) -> io::Result<()> {
     let digest = artifact.sha256.parse().map_err(io::Error::other)?;
-    let mut content = artifacts.open(&digest).map_err(io::Error::other)?;
     let (folder, name) = make_folders(root, artifact.name.as_bytes())?;
     let mode = Mode::from_raw_mode(if artifact.is_executable { 0o755 } else { 0o644 });
     let draft = format!(".ringfence-{}", RunId::new()?);
     let written =
         rustix::fs::openat(&folder, &draft, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
             .map_err(io::Error::from)
-            .and_then(|file| io::copy(&mut content, &mut File::from(file)));
+            .and_then(|file| fetch(&digest, &mut File::from(file)));
     let placed = written.and_then(|_| place(&folder, &draft, name, is_forced));
     if placed.is_err() {
         // The draft is ours; when it cannot be removed the error below still says what happened.

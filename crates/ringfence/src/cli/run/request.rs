@@ -1,13 +1,13 @@
 //! Parses the arguments of `run` into a request. Every message about a bad argument comes from here.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_control::{InputRequest, RunRequest, Secret, find_profile, names_a_secret};
 use ringfence_isolation::OsText;
-use ringfence_policy::{EnvName, Limits, Sensitivity, Storage, Tier};
+use ringfence_policy::{AgentId, Destination, EnvName, Glob, Limits, Sensitivity, StateName, Storage, Tier, WorkspacePath};
 use ringfence_store::Home;
 
 use super::RunArguments;
@@ -17,40 +17,44 @@ use crate::cli::out::Failure;
 /// The most that one argument or variable may hold, as the kernel has it (MAX_ARG_STRLEN).
 const LONGEST: usize = 128 << 10;
 
+/// What the options say, wherever it is to run.
+pub(super) struct Options {
+    pub(super) agent: Option<AgentId>,
+    pub(super) inputs: Vec<InputRequest>,
+    pub(super) reveal: Vec<WorkspacePath>,
+    pub(super) environment: Vec<(EnvName, OsText)>,
+    pub(super) destinations: Vec<Destination>,
+    pub(super) limits: Limits,
+    pub(super) exports: Vec<Glob>,
+    pub(super) tier: Option<Tier>,
+    pub(super) storage: Option<Storage>,
+    pub(super) state: Option<StateName>,
+    pub(super) sensitivity: Option<Sensitivity>,
+    pub(super) command: Vec<OsText>,
+}
+
+/// A request of this host.
 pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) -> Result<RunRequest, Failure> {
     let profile = find_profile(home, &arguments.profile).map_err(|e| Failure::hinted(&e, e.hint()))?;
-    let mut limits = Limits::default();
-    for text in &arguments.limit {
-        let before = limits.iter().count();
-        limits.parse_and_set(text).map_err(|e| bad("--limit", &e, "such as --limit memory=256MiB or --limit wall=30s"))?;
-        if limits.iter().count() == before {
-            return Err(bad("--limit", &format!("`{text}` sets a limit that was set before"), "name each limit once"));
-        }
-    }
-    let environment: Vec<(EnvName, OsText)> = arguments.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?;
-    if let Some((name, _)) =
-        environment.iter().enumerate().find(|(at, (name, _))| environment[..*at].iter().any(|(n, _)| n == name)).map(|(_, e)| e)
-    {
-        return Err(bad("--env", &format!("`{name}` is set twice"), "name each variable once"));
-    }
+    let options = Options::parse(arguments)?;
     Ok(RunRequest {
         profile,
-        agent: arguments.agent.parse().map_err(|e| bad("--agent", &e, "see `ringfence agent ls`"))?,
-        inputs: arguments.input.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
+        agent: options.agent.unwrap_or_else(AgentId::local),
+        inputs: options.inputs,
         project: arguments.project.clone(),
-        reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
-        known_secrets: known_secrets(context, &environment),
-        environment,
+        reveal: options.reveal,
+        known_secrets: known_secrets(context, &options.environment),
+        environment: options.environment,
         without_network: false,
-        destinations: parse_all("--allow", &arguments.allow, "such as --allow api.example.com:443")?,
-        limits,
-        exports: exports(arguments)?,
-        tier: arguments.tier.as_deref().map(|t| t.parse::<Tier>().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
-        storage: storage(arguments.storage.as_deref())?,
-        state: arguments.state.as_deref().map(|name| name.parse().map_err(|e| bad("--state", &e, "such as --state notes"))).transpose()?,
+        destinations: options.destinations,
+        limits: options.limits,
+        exports: options.exports,
+        tier: options.tier,
+        storage: options.storage,
+        state: options.state,
         from: None,
-        sensitivity: sensitivity(arguments.sensitivity.as_deref())?,
-        command: command(arguments)?,
+        sensitivity: options.sensitivity,
+        command: options.command,
         has_stdin: arguments.stdin,
         stdin: None,
         tenant: None,
@@ -59,7 +63,59 @@ pub(super) fn build(context: &Context, home: &Home, arguments: &RunArguments) ->
     })
 }
 
-fn bad(option: &str, why: &dyn Display, hint: &str) -> Failure {
+impl Options {
+    /// Reads every option that says what is asked for.
+    pub(super) fn parse(arguments: &RunArguments) -> Result<Self, Failure> {
+        Ok(Self {
+            agent: arguments
+                .agent
+                .as_deref()
+                .map(|id| id.parse().map_err(|e| bad("--agent", &e, "see `ringfence agent ls`")))
+                .transpose()?,
+            inputs: arguments.input.iter().map(|text| input(text)).collect::<Result<_, _>>()?,
+            reveal: parse_all("--reveal", &arguments.reveal, "name a path relative to the project")?,
+            environment: environment(&arguments.env)?,
+            destinations: parse_all("--allow", &arguments.allow, "such as --allow api.example.com:443")?,
+            limits: limits(&arguments.limit)?,
+            exports: exports(arguments)?,
+            tier: arguments.tier.as_deref().map(|t| t.parse().map_err(|e| bad("--tier", &e, "such as --tier process"))).transpose()?,
+            storage: storage(arguments.storage.as_deref())?,
+            state: arguments
+                .state
+                .as_deref()
+                .map(|name| name.parse().map_err(|e| bad("--state", &e, "such as --state notes")))
+                .transpose()?,
+            sensitivity: sensitivity(arguments.sensitivity.as_deref())?,
+            command: command(arguments)?,
+        })
+    }
+}
+
+/// Limits, each named once.
+pub(in crate::cli) fn limits(texts: &[String]) -> Result<Limits, Failure> {
+    let mut limits = Limits::default();
+    for text in texts {
+        let before = limits.iter().count();
+        limits.parse_and_set(text).map_err(|e| bad("--limit", &e, "such as --limit memory=256MiB or --limit wall=30s"))?;
+        if limits.iter().count() == before {
+            return Err(bad("--limit", &format!("`{text}` sets a limit that was set before"), "name each limit once"));
+        }
+    }
+    Ok(limits)
+}
+
+/// Variables, each named once.
+pub(in crate::cli) fn environment(texts: &[OsString]) -> Result<Vec<(EnvName, OsText)>, Failure> {
+    let environment: Vec<(EnvName, OsText)> = texts.iter().map(|text| variable(text)).collect::<Result<_, _>>()?;
+    if let Some((name, _)) =
+        environment.iter().enumerate().find(|(at, (name, _))| environment[..*at].iter().any(|(n, _)| n == name)).map(|(_, e)| e)
+    {
+        return Err(bad("--env", &format!("`{name}` is set twice"), "name each variable once"));
+    }
+    Ok(environment)
+}
+
+pub(super) fn bad(option: &str, why: &dyn Display, hint: &str) -> Failure {
     Failure::new(format!("{option}: {why}"), hint)
 }
 
@@ -126,7 +182,7 @@ pub(in crate::cli) fn known_secrets(context: &Context, given: &[(EnvName, OsText
     context.config.known_secrets.iter().cloned().chain(given).collect()
 }
 
-fn exports(arguments: &RunArguments) -> Result<Vec<ringfence_policy::Glob>, Failure> {
+fn exports(arguments: &RunArguments) -> Result<Vec<Glob>, Failure> {
     let hint = "such as --export 'report.*'";
     let text = |glob: &OsStr| {
         glob.to_str().map(str::to_owned).ok_or_else(|| bad("--export", &"the glob is not UTF-8; `?` and `*` match any byte", hint))

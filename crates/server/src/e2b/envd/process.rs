@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::entry::absolute;
-use super::rpc::{self, Fault, Messages, Outgoing, Status};
+use super::rpc::{self, Batch, Fault, Messages, Outgoing, Status};
 use super::{Call, user};
 use crate::connection::Line;
 use crate::e2b::control::variables;
@@ -177,23 +177,39 @@ async fn connect(call: Call) -> Result<Response, Fault> {
     Ok(tell(sandbox, command, listening, keepalive, line))
 }
 
-/// Tells a client what a command says, until it ends or the client goes away.
+/// Tells a client what a command says, until it ends or the client goes away. Words that are there already go together.
 fn tell(sandbox: Arc<Sandbox>, command: Arc<SessionCommand>, mut listening: Subscription, keepalive: Duration, line: Line) -> Response {
     let (outgoing, response) = Outgoing::new(line);
     tokio::spawn(async move {
         let has_terminal = command.request.terminal.is_some();
+        let mut waiting = Batch::default();
         loop {
-            let heard = tokio::select! {
-                heard = tokio::time::timeout(keepalive, listening.next()) => heard,
-                () = outgoing.gone() => return,
+            let heard = match listening.try_next() {
+                Some((_, event)) => Some(event),
+                None if !waiting.is_empty() => {
+                    if !outgoing.send_batch(&mut waiting).await {
+                        return;
+                    }
+                    continue;
+                }
+                None => {
+                    let heard = tokio::select! {
+                        heard = tokio::time::timeout(keepalive, listening.next()) => heard,
+                        () = outgoing.gone() => return,
+                    };
+                    match heard {
+                        Ok(Some((_, event))) => Some(event),
+                        Ok(None) => return outgoing.break_off().await,
+                        Err(_) => None,
+                    }
+                }
             };
-            let event = match heard {
-                Err(_) => json!({ "keepalive": {} }),
-                Ok(None) => return outgoing.break_off().await,
-                Ok(Some((_, CommandEvent::Ended(end)))) => return last_words(&sandbox, outgoing, &end).await,
-                Ok(Some((_, event))) => word(&event, has_terminal),
-            };
-            if !outgoing.send(&json!({ "event": event })).await {
+            match heard {
+                None => waiting.add(&json!({ "event": { "keepalive": {} } })),
+                Some(CommandEvent::Ended(end)) => return last_words(&sandbox, outgoing, waiting, &end).await,
+                Some(event) => waiting.add(&json!({ "event": word(&event, has_terminal) })),
+            }
+            if waiting.is_large() && !outgoing.send_batch(&mut waiting).await {
                 return;
             }
         }
@@ -212,21 +228,19 @@ fn word(event: &CommandEvent, has_terminal: bool) -> Value {
 }
 
 /// Where the sandbox ended the connection breaks off, and the client finds it gone.
-async fn last_words(sandbox: &Sandbox, outgoing: Outgoing, end: &CommandEnd) {
+async fn last_words(sandbox: &Sandbox, outgoing: Outgoing, mut waiting: Batch, end: &CommandEnd) {
     if sandbox.session.is_over() {
+        outgoing.send_batch(&mut waiting).await;
         return outgoing.break_off().await;
     }
-    if end.is_out_of_time {
-        let fault = Fault::new(Status::DeadlineExceeded, "the command was killed: its time was up");
-        return outgoing.end(Some(&fault)).await;
+    let ended = match end.is_out_of_time {
+        true => Err(Fault::new(Status::DeadlineExceeded, "the command was killed: its time was up")),
+        false => ended(&end.end),
+    };
+    if let Ok(event) = &ended {
+        waiting.add(&json!({ "event": { "end": event } }));
     }
-    match ended(&end.end) {
-        Ok(event) => {
-            outgoing.send(&json!({ "event": { "end": event } })).await;
-            outgoing.end(None).await;
-        }
-        Err(fault) => outgoing.end(Some(&fault)).await,
-    }
+    outgoing.end(waiting, ended.err().as_ref()).await;
 }
 
 /// How a command ended, in the words of the protocol; one that never began is a fault.

@@ -262,6 +262,27 @@ pub(super) struct Outgoing {
     line: Line,
 }
 
+/// Messages that go together.
+#[derive(Default)]
+pub(super) struct Batch(BytesMut);
+
+/// Bytes that do not wait for more to go with them.
+const LARGE: usize = 64 << 10;
+
+impl Batch {
+    pub(super) fn add(&mut self, message: &impl Serialize) {
+        self.0.extend_from_slice(&envelope(0, message));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn is_large(&self) -> bool {
+        self.0.len() >= LARGE
+    }
+}
+
 impl Outgoing {
     /// The stream, and the response that carries it on this connection.
     pub(super) fn new(line: Line) -> (Self, Response) {
@@ -276,10 +297,16 @@ impl Outgoing {
         self.parts.send(Ok(envelope(0, message))).await.is_ok()
     }
 
-    /// Ends the stream, well or with a fault.
-    pub(super) async fn end(self, fault: Option<&Fault>) {
+    /// Sends what waits; false if the client is gone.
+    pub(super) async fn send_batch(&self, batch: &mut Batch) -> bool {
+        batch.is_empty() || self.parts.send(Ok(std::mem::take(&mut batch.0).freeze())).await.is_ok()
+    }
+
+    /// Ends the stream after what waits, well or with a fault.
+    pub(super) async fn end(self, mut waiting: Batch, fault: Option<&Fault>) {
         let last = fault.map_or_else(|| json!({}), |fault| json!({ "error": fault.body() }));
-        self.parts.send(Ok(envelope(END, &last))).await.unwrap_or_default(); // a client that is gone needs no end
+        waiting.0.extend_from_slice(&envelope(END, &last));
+        self.send_batch(&mut waiting).await; // a client that is gone needs no end
     }
 
     /// Breaks the connection off, as one does whose sandbox is gone.

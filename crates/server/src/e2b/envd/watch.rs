@@ -12,7 +12,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::entry::{change, info, path};
-use super::rpc::{self, Fault, Outgoing, Status};
+use super::rpc::{self, Batch, Fault, Outgoing, Status};
 use super::{Call, user};
 use crate::e2b::sandboxes::{Sandbox, new_token};
 
@@ -111,7 +111,7 @@ pub(super) async fn stream(call: Call) -> Result<Response, Fault> {
                     watcher = back;
                     words
                 }
-                Err(fault) => return outgoing.end(Some(&fault)).await,
+                Err(fault) => return outgoing.end(Batch::default(), Some(&fault)).await,
             };
             for word in words {
                 if !outgoing.send(&json!({ "filesystem": word })).await {
