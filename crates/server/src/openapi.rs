@@ -107,8 +107,11 @@ fn bound(parameter: &mut Value) {
     if let Some((_, form)) = FORMS.iter().find(|(named, _)| *named == name) {
         parameter["schema"]["pattern"] = json!(form);
     }
-    if name == "state" {
-        parameter["schema"]["enum"] = json!(routes::RUN_STATES);
+    // What is kept is named by an id, and runs are listed by how they are.
+    match (name.as_str(), parameter["in"].as_str()) {
+        ("state", Some("path")) => parameter["schema"]["pattern"] = json!(RUN),
+        ("state", _) => parameter["schema"]["enum"] = json!(routes::RUN_STATES),
+        _ => {}
     }
 }
 
