@@ -16,6 +16,7 @@ pub(crate) struct Sandbox {
     id: String,
     token: String,
     key: String,
+    is_gone: bool,
 }
 
 impl Client {
@@ -37,7 +38,7 @@ impl Client {
             let (_, rest) = text.split_once(&format!("\"{name}\":\"")).unwrap();
             rest.split('"').next().unwrap().to_owned()
         };
-        Sandbox { id: field("sandboxID"), token: field("envdAccessToken"), key: self.key.clone(), connection }
+        Sandbox { id: field("sandboxID"), token: field("envdAccessToken"), key: self.key.clone(), is_gone: false, connection }
     }
 }
 
@@ -57,9 +58,18 @@ impl Sandbox {
 
     /// Ends it.
     pub(crate) fn kill(&mut self) {
+        self.is_gone = true;
         let head = format!("X-API-KEY: {}\r\n", self.key);
         let (status, _) = ask(&mut self.connection, "DELETE", &format!("/sandboxes/{}", self.id), &head, b"");
         assert_eq!(status, 204);
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !self.is_gone {
+            self.kill();
+        }
     }
 }
 

@@ -101,8 +101,48 @@ async fn start(call: Call) -> Result<Response, Fault> {
         }
         None => None,
     };
-    let (command, listening) = sandbox.session.start(body.command(wall, folder)?).await?;
-    Ok(tell(sandbox, command, listening, keepalive, line))
+    let (command, mut listening) = sandbox.session.start(body.command(wall, folder)?).await?;
+    let mut waiting = Batch::default();
+    match first_words(&command, &mut listening, &mut waiting).await {
+        Some(end) => Ok(told_whole(sandbox, waiting, end, line)),
+        None => Ok(tell(sandbox, command, listening, waiting, keepalive, line)),
+    }
+}
+
+/// Tells of a command that has ended already.
+fn told_whole(sandbox: Arc<Sandbox>, waiting: Batch, end: CommandEnd, line: Line) -> Response {
+    match ended(&end.end) {
+        Ok(event) if !sandbox.session.is_over() && !end.is_out_of_time => rpc::whole(waiting, &json!({ "event": { "end": event } })),
+        Ok(_) | Err(_) => {
+            let (outgoing, response) = Outgoing::new(line);
+            tokio::spawn(async move { last_words(&sandbox, outgoing, waiting, &end).await });
+            response
+        }
+    }
+}
+
+/// How long the first words of a command wait for more, so that a short one is told of in one piece.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// What a command says in its first moment; answers with how it ended, if it ended by itself within it.
+async fn first_words(command: &SessionCommand, listening: &mut Subscription, waiting: &mut Batch) -> Option<CommandEnd> {
+    let has_terminal = command.request.terminal.is_some();
+    let mut heard = listening.next().await;
+    let moment = tokio::time::Instant::now() + MOMENT;
+    loop {
+        match heard {
+            Some((_, CommandEvent::Ended(end))) => return Some(end),
+            Some((_, event)) => waiting.add(&json!({ "event": word(&event, has_terminal) })),
+            None => return None,
+        }
+        if waiting.is_large() {
+            return None;
+        }
+        heard = match tokio::time::timeout_at(moment, listening.next()).await {
+            Ok(heard) => heard,
+            Err(_) => return None,
+        };
+    }
 }
 
 impl StartBody {
@@ -174,15 +214,21 @@ async fn connect(call: Call) -> Result<Response, Fault> {
     let body: ProcessBody = rpc::first(&serving, request).await?;
     let command = sandbox.session.find(&body.process.which()?)?;
     let listening = command.listen(ListenFrom::Now);
-    Ok(tell(sandbox, command, listening, keepalive, line))
+    Ok(tell(sandbox, command, listening, Batch::default(), keepalive, line))
 }
 
 /// Tells a client what a command says, until it ends or the client goes away. Words that are there already go together.
-fn tell(sandbox: Arc<Sandbox>, command: Arc<SessionCommand>, mut listening: Subscription, keepalive: Duration, line: Line) -> Response {
+fn tell(
+    sandbox: Arc<Sandbox>,
+    command: Arc<SessionCommand>,
+    mut listening: Subscription,
+    mut waiting: Batch,
+    keepalive: Duration,
+    line: Line,
+) -> Response {
     let (outgoing, response) = Outgoing::new(line);
     tokio::spawn(async move {
         let has_terminal = command.request.terminal.is_some();
-        let mut waiting = Batch::default();
         loop {
             let heard = match listening.try_next() {
                 Some((_, event)) => Some(event),

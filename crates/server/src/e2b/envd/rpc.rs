@@ -330,6 +330,15 @@ pub(super) fn failed_stream(fault: &Fault) -> Response {
     response
 }
 
+/// A stream that is over already, with its last message.
+pub(super) fn whole(mut waiting: Batch, last: &impl Serialize) -> Response {
+    waiting.add(last);
+    waiting.0.extend_from_slice(&envelope(END, &json!({})));
+    let mut response = waiting.0.freeze().into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/connect+json"));
+    response
+}
+
 /// The one message with which a stream of requests is answered.
 pub(super) fn single(message: &impl Serialize) -> Response {
     let body = [envelope(0, message), envelope(END, &json!({}))].concat();
