@@ -107,6 +107,8 @@ fn execs(server: &Server, clients: usize, rounds: usize) {
     println!("\n{clients} clients, a command in a sandbox that stands ({rounds} rounds each)");
     for (title, argv) in [("/bin/true", vec!["/bin/true"]), ("bash -c 'echo hi'", vec!["/bin/bash", "-c", "echo hi"])] {
         let sandboxes: Vec<Mutex<Option<Sandbox>>> = (0..clients).map(|_| Mutex::new(Some(server.client().create()))).collect();
+        // What the server makes ahead for those that come next is made by then.
+        std::thread::sleep(Duration::from_secs(2));
         let inside = timed(clients, rounds, |number| {
             let mut sandbox = sandboxes[number].lock().unwrap().take().unwrap();
             let argv = argv.clone();
