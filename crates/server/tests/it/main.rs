@@ -3,6 +3,7 @@
 
 mod approvals;
 mod bodies;
+mod checks;
 mod described;
 mod e2b;
 mod ends;
