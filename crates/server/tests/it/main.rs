@@ -9,6 +9,7 @@ mod e2b;
 mod ends;
 mod gate;
 mod hostile;
+mod kept_open;
 mod rig;
 mod runs;
 mod sessions;
