@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
@@ -47,7 +48,8 @@ impl Settings {
 /// There whole or not at all, and only once, however many processes are at their first use: a ceiling that was cut would bound nothing.
 fn write_first(path: &Path) -> std::io::Result<()> {
     let draft = draft_of(path);
-    let mut file = fs::File::create(&draft)?;
+    // Whoever can write to it bounds every run, whatever the umask is.
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(FIRST.as_bytes()).and_then(|()| file.sync_all())?;
     let linked = fs::hard_link(&draft, path);
     fs::remove_file(&draft)?;
