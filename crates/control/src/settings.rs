@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
-use ringfence_policy::{Bound, Consent, OperatorSettings, Target, TargetName, parse_settings};
+use ringfence_policy::{Bound, Consent, MostKept, OperatorSettings, Target, TargetName, parse_settings};
 use ringfence_store::draft_of;
 
 use crate::error::RunError;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub agents: Consent,
     /// The profile of each template, by which clients of E2B ask for a sandbox.
     pub templates: BTreeMap<String, String>,
+    /// How much a tenant of a server may keep.
+    pub state: MostKept,
     /// Digest of the text.
     pub digest: Digest,
 }
@@ -40,8 +42,8 @@ impl Settings {
             }
             read => read.map_err(file("read"))?,
         };
-        let OperatorSettings { ceiling, targets, agents, templates } = parse_settings(&path.to_string_lossy(), &text)?;
-        Ok(Self { ceiling, targets, agents, templates, digest: Digest::of(text.as_bytes()) })
+        let OperatorSettings { ceiling, targets, agents, templates, state } = parse_settings(&path.to_string_lossy(), &text)?;
+        Ok(Self { ceiling, targets, agents, templates, state, digest: Digest::of(text.as_bytes()) })
     }
 }
 

@@ -10,6 +10,7 @@ mod ends;
 mod gate;
 mod hostile;
 mod kept_open;
+mod quota;
 mod rig;
 mod runs;
 mod sessions;
