@@ -27,6 +27,7 @@ pub(crate) fn blueprint(plan: &Plan, landlock: u32) -> Blueprint {
         handled,
         rules: plan.path_rules.iter().map(|PathRule { path, access }| (bytes(path), rights(*access) & handled)).collect(),
         filter: crate::seccomp::compile(&plan.filter),
+        is_inits_filter: plan.filter.processes,
         wall_ms: plan.wall_ms,
     }
 }

@@ -30,6 +30,8 @@ pub struct Blueprint {
     pub rules: Vec<(Bytes, u64)>,
     /// The system call filter.
     pub filter: Vec<Instruction>,
+    /// Init puts the filter in force for itself, and commands inherit it: the kernel makes it once and not for each. Not where it lets nobody fork.
+    pub is_inits_filter: bool,
     /// Milliseconds from now after which init ends.
     pub wall_ms: u64,
 }
