@@ -47,6 +47,12 @@ struct Fresh {
 }
 
 impl Fresh {
+    /// A command that will be fed is told of at once.
+    fn of(begun: Begun, answer: Answer<Begun>) -> Self {
+        let moment = if begun.0.request.has_stdin { Duration::ZERO } else { MOMENT };
+        Self { begun, answer, until: Instant::now() + moment }
+    }
+
     fn is_due(&self) -> bool {
         self.begun.0.has_ended() || self.until <= Instant::now()
     }
@@ -159,14 +165,19 @@ impl Keeping<'_, '_> {
                 self.session.set_over(); // before anybody hears how the commands ended
             }
             occurred.into_iter().try_for_each(|occurrence| self.note(occurrence))?;
-            self.fresh.extract_if(.., |fresh| fresh.is_due()).for_each(Fresh::tell);
+            self.tell_fresh();
             if let Some(end) = self.sandbox.ended_by() {
                 return Ok(self.over(&end.clone()));
             }
             self.obey_all()?;
+            self.tell_fresh();
             self.end_overdue()?;
             self.session.set_usage(self.sandbox.used());
         }
+    }
+
+    fn tell_fresh(&mut self) {
+        self.fresh.extract_if(.., |fresh| fresh.is_due()).for_each(Fresh::tell);
     }
 
     /// How the session ended, in the words of the record.
@@ -223,7 +234,7 @@ impl Keeping<'_, '_> {
     fn obey(&mut self, order: Order) -> io::Result<()> {
         match order {
             Order::Start { request, answer } => match self.start(*request) {
-                Ok(begun) => self.fresh.push(Fresh { begun, answer, until: Instant::now() + MOMENT }),
+                Ok(begun) => self.fresh.push(Fresh::of(begun, answer)),
                 Err(error) => drop(answer.send(Err(error))),
             },
             Order::Feed { command, bytes, answer } => {
