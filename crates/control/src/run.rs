@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ringfence_isolation::{Cgroups, DiskPlace, Doors, Host, Plan, Remains, SandboxSpec, Traces, clear_disk, compile, lease_identity};
 use ringfence_policy::{AgentId, Capabilities, Execution, Grant, Layer, ProfileName, Refusal, Set, Storage, Tier, resolve};
-use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, States, load_or_make_key};
+use ringfence_store::{Artifacts, Credentials, Home, Journal, KeySources, RunId, StateQuota, States, load_or_make_key};
 
 use crate::doors::{DoorsAhead, NoDoors};
 use crate::error::RunError;
@@ -132,9 +132,10 @@ impl Runner {
         &self.settings
     }
 
-    /// Files of earlier runs that outlive them.
+    /// Files of earlier runs that outlive them, as many as a tenant may keep.
     pub fn states(&self) -> States {
-        States::of(&self.home)
+        let most = self.settings.state;
+        States::of(&self.home).bounded(StateQuota { count: most.count, bytes: most.bytes })
     }
 
     /// What evidence that is made here is verified with.

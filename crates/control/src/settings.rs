@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ringfence_evidence::Digest;
-use ringfence_policy::{Bound, Consent, OperatorSettings, Target, TargetName, parse_settings};
+use ringfence_policy::{Bound, Consent, MostKept, OperatorSettings, Target, TargetName, parse_settings};
 use ringfence_store::draft_of;
 
 use crate::error::RunError;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub agents: Consent,
     /// The profile of each template, by which clients of E2B ask for a sandbox.
     pub templates: BTreeMap<String, String>,
+    /// How much a tenant of a server may keep.
+    pub state: MostKept,
     /// Digest of the text.
     pub digest: Digest,
 }
@@ -39,15 +42,16 @@ impl Settings {
             }
             read => read.map_err(file("read"))?,
         };
-        let OperatorSettings { ceiling, targets, agents, templates } = parse_settings(&path.to_string_lossy(), &text)?;
-        Ok(Self { ceiling, targets, agents, templates, digest: Digest::of(text.as_bytes()) })
+        let OperatorSettings { ceiling, targets, agents, templates, state } = parse_settings(&path.to_string_lossy(), &text)?;
+        Ok(Self { ceiling, targets, agents, templates, state, digest: Digest::of(text.as_bytes()) })
     }
 }
 
 /// There whole or not at all, and only once, however many processes are at their first use: a ceiling that was cut would bound nothing.
 fn write_first(path: &Path) -> std::io::Result<()> {
     let draft = draft_of(path);
-    let mut file = fs::File::create(&draft)?;
+    // Whoever can write to it bounds every run, whatever the umask is.
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(FIRST.as_bytes()).and_then(|()| file.sync_all())?;
     let linked = fs::hard_link(&draft, path);
     fs::remove_file(&draft)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use ringfence_evidence::{Event, RunEnd};
 use ringfence_isolation::{GoOn, StateError, Trees};
-use ringfence_policy::{Capabilities, LimitKey, Refusal, TenantName};
+use ringfence_policy::{Capabilities, Layer, LimitKey, Refusal, TenantName};
 use ringfence_store::{JournalWriter, RunId, StateAbout, StateKind, StateLock, StateRow, States, StoreError, Viewer};
 
 use crate::ending;
@@ -42,9 +42,15 @@ impl From<StoreError> for NoState {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::StateInUse { .. } => Self::Refused(ending::host_refusal(error.to_string(), error.hint())),
+            StoreError::StatesFull { .. } => Self::Refused(full(&error)),
             other => Self::Failed(other),
         }
     }
+}
+
+/// The operator bounds what a tenant keeps.
+pub(crate) fn full(error: &StoreError) -> Refusal {
+    Refusal { rule: error.to_string(), layer: Layer::Ceiling, hint: error.hint() }
 }
 
 /// The state of one run.
@@ -63,6 +69,7 @@ impl RunState {
         let (begins_with, lock) = match (&request.state, &request.from) {
             (Some(name), _) => {
                 let lock = states.lock(tenant, name.as_str(), &format!("run {run}"))?;
+                states.room(tenant, Some(name.as_str()))?;
                 (states.named(tenant, name.as_str())?, Some(lock))
             }
             (None, Some(id)) => {
@@ -128,8 +135,14 @@ pub(crate) fn save(
     most_bytes: u64,
     go_on: &mut GoOn<'_>,
 ) -> Result<SavedState, KeepError> {
+    let room = states.room(said.tenant.as_deref(), said.name.as_deref())?;
     let mut draft = states.draft()?;
-    let saved = trees.save(&mut draft, most_bytes, go_on)?;
+    let saved = match trees.save(&mut draft, most_bytes.min(room), go_on) {
+        Err(StateError::TooLarge { .. }) if room < most_bytes => {
+            return Err(states.no_room(said.tenant.as_deref(), said.name.as_deref())?.into());
+        }
+        saved => saved?,
+    };
     Ok(SavedState { row: draft.put(said)?, left_out: saved.left_out, changed: saved.changed })
 }
 

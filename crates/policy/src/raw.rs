@@ -148,6 +148,20 @@ pub struct RawSettings {
     /// The profile of each template, by which clients of E2B ask for a sandbox: `base` and `code-interpreter-v1` are there without a word.
     #[serde(default)]
     pub(crate) templates: BTreeMap<String, String>,
+    /// How much a tenant of a server may keep.
+    pub(crate) state: Option<RawKept>,
+}
+
+/// What each tenant of a server may keep in states: named ones, snapshots and paused sessions.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RawKept {
+    /// How many; 1000 if not named.
+    #[schemars(with = "Option<u64>")]
+    pub(crate) max_count: Option<Spanned<u64>>,
+    /// How much all of them take, such as `32GiB`, which it is if not named.
+    #[schemars(with = "Option<String>")]
+    pub(crate) max_bytes: Option<Text>,
 }
 
 /// Package modes, `none`, `locked`, `allowlist` or `open`, and the rules for what is installed.

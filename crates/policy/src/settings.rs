@@ -8,6 +8,7 @@ use toml::Spanned;
 use crate::artifact_kind::ArtifactKind;
 use crate::lattice::Set;
 use crate::limits::scaled;
+use crate::most_kept::{MostKept, most_kept};
 use crate::plain_name::{GroupName, PlainNameError, TargetName};
 use crate::profile::{Bound, Located, ProfileError, ProfileName};
 use crate::raw::{RawSettings, Text};
@@ -25,6 +26,8 @@ pub struct OperatorSettings {
     pub agents: Consent,
     /// The profile of each template, by which clients of E2B ask for a sandbox.
     pub templates: BTreeMap<String, String>,
+    /// How much a tenant of a server may keep.
+    pub state: MostKept,
 }
 
 /// Templates that there are without a word of the operator's, and their profile.
@@ -115,7 +118,8 @@ pub fn parse_settings(file: &str, text: &str) -> Result<OperatorSettings, Profil
     }
     let agents = consent_about_agents(&located, &settings.agents.unwrap_or_default())?;
     let shipped = TEMPLATES.iter().map(|(template, profile)| ((*template).to_owned(), (*profile).to_owned()));
-    Ok(OperatorSettings { ceiling, targets, agents, templates: shipped.chain(settings.templates).collect() })
+    let state = most_kept(&located, &settings.state.unwrap_or_default())?;
+    Ok(OperatorSettings { ceiling, targets, agents, templates: shipped.chain(settings.templates).collect(), state })
 }
 
 fn consent_about_agents(located: &Located<'_>, raw: &RawConsent) -> Result<Consent, ProfileError> {

@@ -23,8 +23,10 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Header fields of a head.
     pub head_fields: usize,
-    /// How long a head may take, also to begin on a connection that is kept open.
+    /// How long a head may take from its first byte, and the first one of a connection in all.
     pub head_time: Duration,
+    /// How long a connection is kept on which nothing is asked any more. Where there are no more places, the one that has rested longest goes before that.
+    pub idle_time: Duration,
     /// Bytes of bodies in memory, of all requests together.
     pub body_bytes_in_all: usize,
     /// How long a body may make no progress.
@@ -58,6 +60,7 @@ impl Default for Limits {
             head_bytes: 16 << 10,
             head_fields: 64,
             head_time: Duration::from_secs(10),
+            idle_time: Duration::from_secs(330), // the pools of E2B's clients keep theirs for 300 s
             body_bytes_in_all: 64 << 20,
             body_pause: Duration::from_secs(10),
             body_time: Duration::from_secs(60),

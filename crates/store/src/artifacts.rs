@@ -1,8 +1,8 @@
 //! Artifacts by the digest of their content: written to a draft, flushed, renamed. The same content is kept once, and never written over.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,7 +56,7 @@ impl Artifacts {
         }
         file.sync_all()?;
         if let Some(folder) = kept.parent() {
-            fs::create_dir_all(folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             fs::rename(draft, &kept)?;
             File::open(folder)?.sync_all()?;
         }

@@ -35,6 +35,7 @@ impl Database {
             .foreign_keys(true)
             .disable_statement_logging();
         let _turn = first_use(path)?;
+        make_private(path)?;
         let opened = runtime.block_on(async {
             let mut connection = options.connect().await?;
             migrations.run(&mut connection).await?;
@@ -42,6 +43,15 @@ impl Database {
         });
         let connection = opened.map_err(|e| broken(path, &e))?;
         Ok(Self { runtime, connection, path: path.to_owned() })
+    }
+}
+
+/// Its owner's alone from its first byte, and with it what stands beside it: SQLite gives that the same mode. One that is there is not opened: closing it would
+/// let go of the locks that another connection of this process has on it.
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error).at("make", path),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -87,6 +87,20 @@ pub enum StoreError {
         /// Who uses it.
         by: String,
     },
+    /// A tenant keeps as much as it may.
+    #[error("tenant `{tenant}` keeps {count} states of {bytes} bytes in all, and may keep {most_count} of {most_bytes} bytes")]
+    StatesFull {
+        /// The tenant.
+        tenant: String,
+        /// How many it keeps, beside the one that would be replaced.
+        count: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// The most.
+        most_count: u64,
+        /// The most bytes.
+        most_bytes: u64,
+    },
     /// A stored credential, or the key of them, does not read.
     #[error("`{path}` does not read: {cause}")]
     Credential {
@@ -134,6 +148,10 @@ impl StoreError {
             Self::Busy { .. } => "wait until the other ringfence is done, or end it if it hangs".to_owned(),
             Self::StateInUse { .. } => {
                 "one run at a time has a state: wait until that one has ended, end it, or name another state".to_owned()
+            }
+            Self::StatesFull { .. } => {
+                "remove states that are not needed any more, or ask the operator for more: `max-count` and `max-bytes` under [state] in ringfence.toml"
+                    .to_owned()
             }
             Self::Credential { .. } => {
                 "give the key that sealed it (RINGFENCE_CREDENTIAL_KEY, RINGFENCE_CREDENTIAL_KEY_FILE or the keyring), or set it again"

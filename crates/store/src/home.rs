@@ -12,6 +12,10 @@ use crate::states::States;
 /// The format of this version. A home with a higher number is refused.
 pub const FORMAT: u32 = 1;
 
+/// Folders that are made with a home.
+const MADE: &[&str] =
+    &["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "promotions", "damaged", "credentials", "states"];
+
 /// A home.
 #[derive(Debug, Clone)]
 pub struct Home {
@@ -26,12 +30,13 @@ impl Home {
         let home = Self { root };
         home.check_owner()?;
         home.check_format()?;
-        for folder in
-            ["runs", "live", "work", "artifacts", "images", "keys", "agents", "persons", "promotions", "damaged", "credentials", "states"]
-        {
-            make_private(&home.root.join(folder))?;
-        }
+        home.made().try_for_each(|folder| make_private(&folder))?;
         Ok(home)
+    }
+
+    /// The folders that are made with it, each its owner's alone.
+    pub(crate) fn made(&self) -> impl Iterator<Item = PathBuf> {
+        MADE.iter().map(|folder| self.root.join(folder))
     }
 
     /// Whoever can write to a home can change its ceiling and its records.

@@ -32,4 +32,4 @@ pub use journal::{Journal, JournalWriter, Mark, Orphan, now};
 pub use keys::{load_or_make_key, make_private_key, read_private_key, read_public_key};
 pub use registry::{Document, Documents, RegistryLock};
 pub use run_id::{RunId, RunIdError};
-pub use states::{StateAbout, StateContent, StateDraft, StateId, StateIdError, StateKind, StateLock, StateRow, States};
+pub use states::{StateAbout, StateContent, StateDraft, StateId, StateIdError, StateKind, StateLock, StateQuota, StateRow, States};

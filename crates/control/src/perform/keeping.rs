@@ -5,7 +5,7 @@ use std::io;
 use ringfence_evidence::{ClosedBy, Event, RunEnd};
 use ringfence_isolation::{Remains, Sandbox};
 use ringfence_policy::State;
-use ringfence_store::{StateKind, States};
+use ringfence_store::StateKind;
 
 use super::{Halt, Performance, failed_at};
 use crate::inside::Inside;
@@ -19,7 +19,7 @@ impl Performance<'_> {
         if let Some(name) = &self.request.state {
             self.report.state().name = Some(name.to_string());
         }
-        match RunState::of(States::of(&self.runner.home), self.request, self.journal.run()) {
+        match RunState::of(self.runner.states(), self.request, self.journal.run()) {
             Ok(state) => Ok(state),
             Err(NoState::Refused(refusal)) => Err(Halt::Ended(record::refused(self.journal, &refusal)?)),
             Err(NoState::Failed(error)) => Err(failed_at("find the state")(io::Error::other(format!("{error}; hint: {}", error.hint())))),

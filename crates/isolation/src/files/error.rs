@@ -45,6 +45,14 @@ pub enum FileError {
         /// Where.
         path: String,
     },
+    /// The kernel does not do this with what is there, whoever asks.
+    #[error("this cannot be done with `{path}`: {cause}")]
+    Unfit {
+        /// Where.
+        path: String,
+        /// Why not.
+        cause: &'static str,
+    },
     /// The agent may not do this.
     #[error("the sandbox's user may not do this with `{path}`: {cause}")]
     Denied {
@@ -104,6 +112,9 @@ fn of(errno: Errno, path: String) -> FileError {
         Errno::NOSPC | Errno::DQUOT => FileError::Full { path },
         Errno::ACCESS | Errno::PERM | Errno::ROFS => FileError::Denied { path, cause },
         Errno::NXIO | Errno::NODEV => FileError::Special { path },
+        Errno::XDEV => FileError::Unfit { path, cause: "it is on another file system; a command inside, such as `mv`, copies it there" },
+        Errno::LOOP => FileError::Unfit { path, cause: "its links lead to each other" },
+        Errno::BUSY | Errno::TXTBSY => FileError::Unfit { path, cause: "it is in use" },
         Errno::NAMETOOLONG | Errno::INVAL => FileError::Path { path },
         _ => FileError::Failed { path, cause },
     }

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 
 pub use error::StateError;
 pub use restore::Restored;
@@ -53,6 +54,12 @@ impl Remains {
 }
 
 impl Trees {
+    /// Two folders of the caller's own in place of those of a sandbox: what is laid out there is the caller's.
+    pub fn in_folders(workspace: OwnedFd, tmp: OwnedFd) -> Self {
+        let identity = Identity::Single { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        Self { workspace, tmp, identity, is_view: false }
+    }
+
     fn of(workspace: &OwnedFd, scratch: &OwnedFd, identity: Identity, is_view: bool) -> Result<Self, Errno> {
         Ok(Self {
             workspace: workspace.try_clone().map_err(errno)?,

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,13 @@ impl Serving {
     /// Starts a server, and reads what it says first.
     pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         let mut command = place.command(binary());
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(options);
+        Self::of(command)
+    }
+
+    /// The same by a command of one's own.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (mut key, mut e2b_key) = (String::new(), String::new());
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         let address = loop {
@@ -38,6 +43,11 @@ impl Serving {
         // Whatever it says later does not fill a pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address, key, e2b_key }
+    }
+
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn ask(&self, key: &str, method: &str, path: &str, body: &str) -> (u16, Value) {

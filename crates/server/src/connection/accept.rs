@@ -20,7 +20,8 @@ use tower::ServiceExt;
 use super::Peer;
 use super::line::{Line, Resetting};
 use super::paced::Paced;
-use super::peers::Peers;
+use super::peers::{Peers, Place};
+use super::resting::Answering;
 use super::whole::Watched;
 use crate::serving::Serving;
 
@@ -58,52 +59,54 @@ pub(crate) async fn accept(listening: Listening, mut stop: watch::Receiver<bool>
         };
         let (listening, stop) = (listening.clone(), stop.clone());
         connections.spawn(async move {
-            let _place = place;
             let _open = listening.serving.metrics.open_connection();
-            serve(&listening, stream, address, stop).await;
+            serve(&listening, stream, Arc::new(place), address, stop).await;
         });
     }
     drop(listening);
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve(listening: &Listening, stream: TcpStream, address: SocketAddr, stop: watch::Receiver<bool>) {
+async fn serve(listening: &Listening, stream: TcpStream, place: Arc<Place>, address: SocketAddr, stop: watch::Receiver<bool>) {
     // Where it cannot be set, replies come a little later.
     stream.set_nodelay(true).unwrap_or_default();
     match &listening.tls {
-        None => answer(listening, stream, address, stop).await,
+        None => answer(listening, stream, place, address, stop).await,
         Some(tls) => {
             let shaken = timeout(listening.serving.limits.handshake_time, tls.accept(stream)).await;
             if let Ok(Ok(stream)) = shaken {
-                answer(listening, stream, address, stop).await;
+                answer(listening, stream, place, address, stop).await;
             }
         }
     }
 }
 
-async fn answer<S>(listening: &Listening, stream: S, address: SocketAddr, mut stop: watch::Receiver<bool>)
+async fn answer<S>(listening: &Listening, stream: S, place: Arc<Place>, address: SocketAddr, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Resetting + Unpin + Send + 'static,
 {
     let limits = &listening.serving.limits;
     let router = listening.router.clone();
     let line = Line::default();
-    let stream = Paced::new(stream, line.clone(), limits.head_bytes, limits.write_pause);
+    let stream = Paced::new(stream, line.clone(), limits);
+    let answered_at = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(address.ip()));
         request.extensions_mut().insert(line.clone());
+        let answering = Answering::on(&answered_at);
         let (parts, body) = request.into_parts();
         let (body, reading) = Watched::new(body);
         let answered = router.clone().oneshot(http::Request::from_parts(parts, axum::body::Body::new(body)));
         async move {
             let mut response = answered.await?;
             reading.mark(&mut response);
-            Ok::<_, std::convert::Infallible>(response)
+            Ok::<_, std::convert::Infallible>(response.map(|body| answering.until_told(body)))
         }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_time)
+        // From the end of an answer to the end of the next head. How long a head takes from its first byte is seen by `Paced`.
+        .header_read_timeout(limits.idle_time + limits.head_time)
         .max_buf_size(limits.head_bytes)
         .max_headers(limits.head_fields)
         .half_close(false)
@@ -113,6 +116,7 @@ where
     let is_over = tokio::select! {
         served = connection.as_mut() => { drop(served); true }
         _ = stop.wait_for(|is_asked| *is_asked) => false,
+        () = place.is_wanted() => false,
     };
     if !is_over {
         connection.as_mut().graceful_shutdown();

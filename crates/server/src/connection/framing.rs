@@ -39,6 +39,7 @@ pub(super) struct Framing {
     /// Bytes of the lines of this part.
     taken: usize,
     most_head: usize,
+    heads: u64,
 }
 
 /// The byte at which a connection has no single meaning any more.
@@ -51,7 +52,17 @@ pub(super) struct Ambiguous {
 impl Framing {
     /// A connection whose heads have at most so many bytes: more than the reader takes, who has a status for those that are too long.
     pub(super) fn new(most_head: usize) -> Self {
-        Self { at: At::Head, head: Head::default(), line: Vec::new(), taken: 0, most_head }
+        Self { at: At::Head, head: Head::default(), line: Vec::new(), taken: 0, most_head, heads: 0 }
+    }
+
+    /// True from the first byte of a head to its last.
+    pub(super) fn is_in_head(&self) -> bool {
+        self.at == At::Head && self.taken > 0
+    }
+
+    /// How many heads were read to their end.
+    pub(super) fn heads(&self) -> u64 {
+        self.heads
     }
 
     /// True once nothing more is to be read.
@@ -167,6 +178,7 @@ impl Framing {
     }
 
     fn end_head(&mut self) -> Option<()> {
+        self.heads += 1;
         match (self.head.is_chunked, self.head.length) {
             (true, _) => self.go_to(At::ChunkLine),
             (false, None | Some(0)) => self.next_message(),

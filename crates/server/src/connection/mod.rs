@@ -5,6 +5,7 @@ mod framing;
 mod line;
 mod paced;
 mod peers;
+mod resting;
 mod tls;
 mod whole;
 

@@ -1,4 +1,5 @@
-//! A connection as the server reads and writes it: framed strictly, and given up when a client takes nothing of what is sent to it for too long.
+//! A connection as the server reads and writes it: framed strictly, and given up when a head takes too long from its first byte, when nothing was ever asked,
+//! and when a client takes nothing of what is sent to it for too long.
 
 use std::io;
 use std::pin::Pin;
@@ -10,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::framing::Framing;
 use super::line::{Line, Resetting};
+use crate::limits::Limits;
 
 /// Stands where a request has no single meaning: no reader takes it for part of one.
 const NO_REQUEST: u8 = 0;
@@ -22,6 +24,9 @@ pub(super) struct Paced<S: Resetting> {
     framing: Framing,
     pause: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
+    head_time: Duration,
+    /// The head that is awaited, by its number, and until when.
+    head: Option<(u64, Pin<Box<Sleep>>)>,
 }
 
 impl<S: Resetting> Drop for Paced<S> {
@@ -33,8 +38,19 @@ impl<S: Resetting> Drop for Paced<S> {
 }
 
 impl<S: Resetting> Paced<S> {
-    pub(super) fn new(inner: S, line: Line, head_bytes: usize, pause: Duration) -> Self {
-        Self { inner, line, framing: Framing::new(2 * head_bytes), pause, waiting: None }
+    pub(super) fn new(inner: S, line: Line, limits: &Limits) -> Self {
+        let framing = Framing::new(2 * limits.head_bytes);
+        Self { inner, line, framing, pause: limits.write_pause, waiting: None, head_time: limits.head_time, head: None }
+    }
+
+    /// Whether the head that is being read, or the first one, has had its time. Between two requests there is no such time.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let (number, time) = (self.framing.heads(), self.head_time);
+        if self.head.as_ref().is_some_and(|(awaited, _)| *awaited != number) {
+            self.head = None;
+        }
+        let is_awaited = number == 0 || self.framing.is_in_head();
+        is_awaited && self.head.get_or_insert_with(|| (number, Box::pin(sleep(time)))).1.as_mut().poll_deadline(context)
     }
 
     /// Whatever was written starts the wait anew; where nothing is, it goes on.
@@ -72,7 +88,11 @@ impl<S: AsyncRead + Resetting + Unpin> AsyncRead for Paced<S> {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
+        let read = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if read.is_pending() && self.is_late(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        ready!(read)?;
         let followed = self.framing.follow(&buffer.filled()[before..]);
         if let Err(ambiguous) = followed {
             buffer.set_filled(before + ambiguous.sound);

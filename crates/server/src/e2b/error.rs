@@ -102,6 +102,10 @@ impl From<SessionError> for E2bError {
             SessionError::Run(_) | SessionError::Failed { .. } => {
                 Self::new(status, "something failed on the server's side; its log says what")
             }
+            // Why is on record: it may name what is the host's.
+            SessionError::NotBegun { run, .. } => {
+                Self::new(status, format!("the sandbox could not be made; the record of run {run} says why"))
+            }
             error => Self::new(status, error.to_string()),
         }
     }
@@ -119,6 +123,7 @@ impl From<FileError> for E2bError {
             | FileError::IsFolder { .. }
             | FileError::NotFolder { .. }
             | FileError::Special { .. }
+            | FileError::Unfit { .. }
             | FileError::TooMany { .. } => StatusCode::BAD_REQUEST,
         };
         Self::new(status, error.to_string())

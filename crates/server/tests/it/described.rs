@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ringfence_server::Code;
+use ringfence_server::{Code, Limits};
 use serde_json::Value;
 
 use crate::rig::document;
@@ -29,6 +29,28 @@ fn the_documents_name_every_code_with_its_status() {
         .collect();
     let codes = Code::ALL.iter().map(|code| (code.word().to_owned(), code.status().as_u16().to_string())).collect();
     assert_eq!(rows, codes);
+}
+
+#[test]
+fn the_documents_say_what_is_taken_of_strangers() {
+    let (text, limits) = (file("docs/api.md"), Limits::default());
+    let Limits { connections, connections_of_one_peer, requests, sessions, work, work_of_one_tenant, streams, .. } = limits;
+    let (head, idle, write) = (limits.head_time.as_secs(), limits.idle_time.as_secs(), limits.write_pause.as_secs());
+    let (body, pause) = (limits.body_time.as_secs(), limits.body_pause.as_secs());
+    for row in [
+        format!("| connections | {connections}, of one address (IPv6: /64) {connections_of_one_peer};"),
+        format!("| time for which a connection is kept on which nothing is asked | {idle} s |"),
+        format!("| requests being answered | {requests} |"),
+        format!("| sessions that stand | {sessions} |"),
+        format!("| runs, audits and promotions under way | {work}, of one tenant {work_of_one_tenant};"),
+        format!("| streams of events | {streams} |"),
+        format!("| head of a request | {} KiB, {} fields, {head} s from its first byte;", limits.head_bytes >> 10, limits.head_fields),
+        format!("| bodies of all requests together | {} MiB |", limits.body_bytes_in_all >> 20),
+        format!("| time of a body | {body} s, and {pause} s without progress |"),
+        format!("| time in which a client takes nothing of an answer | {write} s |"),
+    ] {
+        assert!(text.contains(&row), "docs/api.md does not say `{row}`");
+    }
 }
 
 fn references(value: &Value, found: &mut BTreeSet<String>) {

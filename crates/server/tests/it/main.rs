@@ -3,11 +3,14 @@
 
 mod approvals;
 mod bodies;
+mod checks;
 mod described;
 mod e2b;
 mod ends;
 mod gate;
 mod hostile;
+mod kept_open;
+mod quota;
 mod rig;
 mod runs;
 mod sessions;

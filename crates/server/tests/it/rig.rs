@@ -128,6 +128,7 @@ impl Rig {
     fn check(&self, method: &str, path: &str, reply: &Reply) {
         let root = self.folder.path().join("home").to_string_lossy().into_owned();
         assert!(!reply.body.contains(&root), "{method} {path}: {reply:?}");
+        assert!(!reply.head.to_ascii_lowercase().contains("set-cookie"), "there are no cookies: {reply:?}");
         if reply.status >= 400 && !reply.body.is_empty() {
             for word in ["sqlite", "SQL", "panicked", ".rs:", "/home/", "/root/"] {
                 let told = reply.body.replace("/home/user", ""); // the sandbox's own

@@ -52,6 +52,48 @@ fn slow_heads_and_bodies_are_given_up_and_hold_up_nobody() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
+/// A connection over which nothing was said yet, and which has not ended.
+fn is_open(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let seen = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).unwrap();
+    seen.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+#[test]
+fn sv_10_two_hundred_clients_of_a_byte_a_second_hold_up_nobody_and_are_given_up() {
+    let limits = Limits { body_time: Duration::from_secs(10), ..Limits::default() };
+    let rig = Rig::with(ServeOptions { limits, ..options() });
+    let post = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n",
+        rig.key
+    );
+    let begin = |number| {
+        let mut stream = rig.connect();
+        stream.write_all(if number % 2 == 0 { "GET /healthz HTTP/1.1\r\nX: " } else { &post }.as_bytes()).unwrap();
+        stream
+    };
+    let mut slow: Vec<TcpStream> = (0..200).map(begin).collect();
+    for _ in 0..3 {
+        slow.iter_mut().for_each(|stream| stream.write_all(b" ").unwrap());
+        assert_eq!(rig.get("/v1/agents").status, 200);
+        assert!(slow.iter().all(is_open), "it was answered while all of the slow ones were being read");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let dripping = (0..30).take_while(|_| {
+        let mut open: Vec<&mut TcpStream> = slow.iter_mut().filter(|stream| is_open(stream)).collect();
+        open.iter_mut().for_each(|stream| stream.write_all(b" ").unwrap_or_default());
+        std::thread::sleep(Duration::from_secs(1));
+        !open.is_empty()
+    });
+    assert!(dripping.count() < 30, "one that sends a byte a second is read for ever");
+    for (number, stream) in slow.iter_mut().enumerate() {
+        let answer = until_end(stream);
+        let is_given_up = parse(&answer).status == 408 || (number % 2 == 0 && answer.is_empty());
+        assert!(is_given_up, "{number}: {answer}");
+    }
+}
+
 #[test]
 fn a_body_that_comes_byte_by_byte_has_its_time_as_well() {
     let rig = Rig::with(ServeOptions { limits: hasty(), ..options() });

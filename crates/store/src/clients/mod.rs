@@ -7,8 +7,7 @@ mod answers;
 mod keys;
 mod tenants;
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -31,14 +30,15 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Opens those of a home. A file that others can read is refused.
+    /// Opens those of a home. Where others can use a folder or a database of the home they are refused.
     pub fn open(home: &Home) -> Result<Self, StoreError> {
         let path = home.root().join("server.sqlite");
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).at("open", &path)?;
-        for file in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-            check_private(&file)?;
+        home.made().try_for_each(|made| check_private(&made))?;
+        for database in ["server.sqlite", "index.sqlite", "authority.sqlite"].map(|name| home.root().join(name)) {
+            [beside(&database, ""), beside(&database, "-wal"), beside(&database, "-shm")]
+                .iter()
+                .try_for_each(|file| check_private(file))?;
         }
-        check_private(&home.root().join("keys"))?;
         let database = Database::open(&path, &sqlx::migrate!("./clients"), SqliteSynchronous::Full)?;
         Ok(Self { database })
     }

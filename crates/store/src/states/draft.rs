@@ -44,10 +44,14 @@ impl StateDraft {
 
     /// Puts it in its place, in that of an earlier one of its name if it has one. Durable once this returns; until then the earlier one stays.
     /// Whoever saves under a name holds its [`StateLock`](super::StateLock).
+    ///
+    /// # Errors
+    /// [`StoreError::StatesFull`] if its tenant would keep more than it may: nothing is kept then.
     pub fn put(mut self, said: StateAbout) -> Result<StateRow, StoreError> {
         let content = self.folder.join(CONTENT);
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).at("write", &content)?;
         let folder = self.states.folder_of(&said)?;
+        let _placing = self.states.placing(said.tenant.as_deref(), said.name.as_deref(), self.bytes)?;
         let earlier = if said.kind == StateKind::Named { self.states.all_in(&folder)? } else { Vec::new() };
         let created_at = now();
         let state = StateRow {

@@ -8,6 +8,7 @@
 //! states/other/ID/             a snapshot, or a session that was paused
 //! states/named/KEY/ID/         KEY is NAME, or TENANT:NAME
 //! states/locks/KEY             who uses it
+//! states/placing.lock          held while a tenant's are counted and one more is put there
 //! states/draft-PID-NUMBER/     on its way in, or out
 //! ```
 
@@ -15,6 +16,7 @@ mod content;
 mod draft;
 mod id;
 mod lock;
+mod quota;
 mod sweep;
 
 use std::collections::BTreeMap;
@@ -29,6 +31,7 @@ pub use content::StateContent;
 pub use draft::StateDraft;
 pub use id::{StateId, StateIdError};
 pub use lock::StateLock;
+pub use quota::StateQuota;
 
 use crate::error::{At, StoreError};
 use crate::home::{Home, place_whole};
@@ -106,12 +109,13 @@ pub struct StateRow {
 #[derive(Debug, Clone)]
 pub struct States {
     folder: PathBuf,
+    quota: Option<StateQuota>,
 }
 
 impl States {
     /// Those of a home.
     pub fn of(home: &Home) -> Self {
-        Self { folder: home.states() }
+        Self { folder: home.states(), quota: None }
     }
 
     /// Begins a new one.

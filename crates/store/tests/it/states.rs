@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ringfence_store::{Home, StateAbout, StateKind, StateRow, States, StoreError, Viewer};
+use ringfence_store::{Home, StateAbout, StateKind, StateQuota, StateRow, States, StoreError, Viewer};
 
 fn home() -> (tempfile::TempDir, Home, States) {
     let folder = tempfile::tempdir().unwrap();
@@ -218,4 +218,29 @@ fn a_kill_at_any_moment_leaves_one_whole_state() {
         assert_eq!(std::fs::read_dir(home.states().join("named/notes")).unwrap().count(), 1);
         states.lock(None, "notes", "whoever comes next").unwrap();
     }
+}
+
+#[test]
+fn of_several_who_keep_at_once_no_more_is_kept_than_may_be() {
+    let (_folder, _home, states) = home();
+    let states = states.bounded(StateQuota { count: 3, bytes: 10_000 });
+    let keep = |tenant: Option<&str>, bytes: usize| {
+        let mut draft = states.draft().unwrap();
+        draft.write_all(&vec![0; bytes]).unwrap();
+        draft.put(about(StateKind::Snapshot, None, tenant))
+    };
+    let kept = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..12).map(|_| scope.spawn(|| keep(Some("acme"), 100))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).filter(Result::is_ok).count()
+    });
+    assert_eq!(kept, 3);
+    assert!(matches!(states.room(Some("acme"), None), Err(StoreError::StatesFull { count: 3, bytes: 300, .. })));
+    assert_eq!(states.room(Some("other"), None).unwrap(), 10_000);
+    assert!(matches!(keep(Some("other"), 10_001), Err(StoreError::StatesFull { count: 0, .. })));
+    keep(Some("other"), 10_000).unwrap();
+    // The operator's own are not counted.
+    for _ in 0..5 {
+        keep(None, 10_001).unwrap();
+    }
+    assert_eq!(states.room(None, None).unwrap(), u64::MAX);
 }

@@ -1,5 +1,5 @@
 //! The conformance list of hostile checks (`tests/data/checks.jsonl`), each answered by a test that carries its id: those that a program inside
-//! can try ([`inside`], by `tests/data/probe.py`), and those that are decided on the host ([`on_the_host`] lists them; those that no older test held are in [`export`], [`evidence`] and [`crash`]).
+//! can try ([`inside`], by `tests/data/probe.py`), and those that are decided on the host ([`on_the_host`] lists them; those that no older test held are in [`export`], [`evidence`], [`crash`] and [`serving`]).
 
 mod crash;
 mod evidence;
@@ -7,6 +7,7 @@ mod export;
 mod inside;
 mod on_the_host;
 mod probe;
+mod serving;
 
 use std::collections::BTreeSet;
 

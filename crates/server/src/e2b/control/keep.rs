@@ -151,7 +151,7 @@ pub(super) async fn pause(
             None => Err(E2bError::no_sandbox(&id)),
         };
     };
-    let report = sandbox.session.pause(Kept::of(&sandbox).value()).await?;
+    let report = serving.sessions.pause(&sandbox.session, Kept::of(&sandbox).value()).await?;
     match report.map(|report| report.end.clone()) {
         Some(RunEnd::Closed { .. }) => Ok(StatusCode::NO_CONTENT),
         Some(end) => Err(E2bError::from(serving.failed(&format!("sandbox {id} could not be paused: {end:?}")))),

@@ -122,7 +122,8 @@ impl From<FileError> for Fault {
             | FileError::Path { .. }
             | FileError::IsFolder { .. }
             | FileError::NotFolder { .. }
-            | FileError::Special { .. } => Status::InvalidArgument,
+            | FileError::Special { .. }
+            | FileError::Unfit { .. } => Status::InvalidArgument,
         };
         Self::new(status, error.to_string())
     }

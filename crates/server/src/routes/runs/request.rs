@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ringfence_control::{ProfileText, RunRequest, Secret, find_profile, names_a_secret};
 use ringfence_isolation::OsText;
-use ringfence_policy::{AgentId, EnvName, Limits, ProfileName};
+use ringfence_policy::{AgentId, EnvName, Glob, Limits, ProfileName};
 use ringfence_store::Caller;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -105,7 +105,7 @@ impl RunBody {
             without_network: false,
             destinations: all("allow", &self.allow.0, "such as `api.example.com:443`")?,
             limits: self.limits()?,
-            exports: all("exports", &self.exports.0, "such as `report.*`")?,
+            exports: self.exports(serving, caller)?,
             tier: one("tier", self.tier.as_ref())?,
             storage: one("storage", self.storage.as_ref())?,
             sensitivity: one("sensitivity", self.sensitivity.as_ref())?,
@@ -115,6 +115,13 @@ impl RunBody {
             known_secrets,
             homes: serving.homes.clone(),
             ..RunRequest::bare(profile, agent(self.agent.as_ref().map(|agent| agent.0.as_str()), caller)?, command)
+        })
+    }
+
+    /// What is to leave. Whoever asks for what cannot be in a workspace is named to the operator: it may be somebody who tries what can be had of the host.
+    fn exports(&self, serving: &Serving, caller: &Caller) -> Result<Vec<Glob>, Problem> {
+        all("exports", &self.exports.0, "such as `report.*`").inspect_err(|problem: &Problem| {
+            serving.log(&format!("refused to tenant `{}`, key {}: {}", caller.tenant, caller.key, problem.in_words()));
         })
     }
 

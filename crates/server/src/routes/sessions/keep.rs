@@ -30,7 +30,7 @@ pub(super) async fn pause(
     let session = standing(&serving, &caller, &session)?;
     let server = serving.clone();
     once(&serving, &caller, asked.again, async move {
-        let paused = session.pause(serde_json::Value::Null).await.map_err(|error| refused(&server, error))?;
+        let paused = server.sessions.pause(&session, serde_json::Value::Null).await.map_err(|error| refused(&server, error))?;
         let report = paused.ok_or_else(|| server.failed(&format!("the record of session {} could not be sealed", session.run)))?;
         json(&server, StatusCode::OK, &*report)
     })

@@ -74,7 +74,9 @@ pub(crate) fn refused(serving: &Serving, error: SessionError) -> Problem {
         SessionError::NoCommand { .. } => Problem::new(Code::NotFound, error.to_string(), "list its commands"),
         SessionError::Cell(error) => Problem::value("cell", error, "see docs/code-contexts.md for what a context takes"),
         SessionError::File(error) => file_problem(serving, &error),
-        SessionError::Run(ringfence_control::RunError::Registry(registry)) => {
+        SessionError::Run(ringfence_control::RunError::Registry(registry))
+            if !matches!(registry, ringfence_control::RegistryError::Store(_)) =>
+        {
             Problem::new(Code::AgentRefused, registry.to_string(), registry.hint())
         }
         SessionError::NotBegun { .. } | SessionError::Run(_) | SessionError::Failed { .. } => serving.failed(&error),
@@ -88,9 +90,11 @@ fn file_problem(serving: &Serving, error: &FileError) -> Problem {
         FileError::Exists { .. } => (Code::Conflict, "remove what is there first, or name another path"),
         FileError::Full { .. } => (Code::NoRoom, "remove what is not needed, or ask for a profile with a larger `disk`"),
         FileError::Denied { .. } => (Code::FileDenied, "name a path where the sandbox's user may do this, such as one in its home"),
-        FileError::Path { .. } | FileError::IsFolder { .. } | FileError::NotFolder { .. } | FileError::Special { .. } => {
-            (Code::InvalidValue, "name a path that is right for this")
-        }
+        FileError::Path { .. }
+        | FileError::IsFolder { .. }
+        | FileError::NotFolder { .. }
+        | FileError::Special { .. }
+        | FileError::Unfit { .. } => (Code::InvalidValue, "name a path that is right for this"),
         FileError::TooMany { .. } => (Code::InvalidValue, "name a smaller part"),
         FileError::Failed { .. } => return serving.failed(error),
     };

@@ -7,4 +7,4 @@ mod network;
 mod process;
 mod routing;
 mod watching;
-mod wire;
+pub(crate) mod wire;
