@@ -55,6 +55,8 @@ struct Detail {
     allow_internet_access: bool,
     network: Value,
     lifecycle: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_mode: Option<&'static str>,
 }
 
 /// The version in the name of a response's header that says where the next page begins.
@@ -83,6 +85,7 @@ impl Detail {
             allow_internet_access: !session.allowed.network.is_none(),
             network: network(sandbox),
             lifecycle: lifecycle(&sandbox.asked),
+            pause_mode: None,
         }
     }
 
@@ -106,6 +109,7 @@ impl Detail {
             allow_internet_access: false,
             network: json!({}),
             lifecycle: lifecycle(kept.asked()),
+            pause_mode: Some("filesystem"),
         }
     }
 }
