@@ -21,12 +21,15 @@ fn files_alone_are_kept_and_the_detail_says_so() {
     // Some clients ask for memory whenever they pause: it is no ask.
     for (at, body) in [json!({}), json!({"memory": true}), json!({"memory": false})].iter().enumerate() {
         sandbox.write("kept", &at.to_string());
+        let boot = sandbox.read("/proc/sys/kernel/random/boot_id");
         assert_eq!(post(&sandbox, "pause", body), 204, "{body}");
         assert_eq!((&detail(&sandbox)["state"], &detail(&sandbox)["pauseMode"]), (&json!("paused"), &json!("filesystem")), "{body}");
         assert_eq!(post(&sandbox, "pause", body), 409, "{body}");
         assert_eq!(post(&sandbox, "connect", &json!({"timeout": 60})), 201, "{body}");
         assert_eq!((&detail(&sandbox)["state"], sandbox.read("kept")), (&json!("running"), at.to_string()), "{body}");
         assert!(detail(&sandbox)["pauseMode"].is_null(), "{body}");
+        let again = sandbox.read("/proc/sys/kernel/random/boot_id");
+        assert!(again.len() == 37 && again != boot, "what goes on has booted anew: {again}");
     }
 }
 
