@@ -124,7 +124,11 @@ fn lifecycle(asked: &Asked) -> Value {
 fn network(sandbox: &Sandbox) -> Value {
     let allowed = &sandbox.session.allowed.network;
     let listed = if allowed.is_none() { Vec::new() } else { vec![allowed.to_string()] };
-    json!({ "allowOut": listed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": sandbox.is_public })
+    let mut told = json!({ "allowOut": listed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": sandbox.is_public });
+    if let Some(host) = &sandbox.asked.masked_host {
+        told["maskRequestHost"] = json!(host);
+    }
+    told
 }
 
 pub(super) async fn detail(
