@@ -91,6 +91,17 @@ pub enum Act {
         /// Where.
         at: Bytes,
     },
+    /// Keep what a file says now, and show that over another file.
+    Settle {
+        /// A short file that says something else each time.
+        from: Bytes,
+        /// Where it is kept.
+        kept: Bytes,
+        /// Where it is shown.
+        at: Bytes,
+        /// `MOUNT_ATTR_*` that are set.
+        attributes: u64,
+    },
     /// Change the flags of a mount.
     Remount {
         /// Where.

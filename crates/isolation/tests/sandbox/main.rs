@@ -35,6 +35,7 @@ fn main() {
         ("attended::a_listener_without_room_makes_the_command_wait", attended::a_listener_without_room_makes_the_command_wait),
         ("attended::the_wall_can_be_moved", attended::the_wall_can_be_moved),
         ("files::what_is_written_outside_is_the_agents_inside", files::what_is_written_outside_is_the_agents_inside),
+        ("files::each_sandbox_has_a_boot_of_its_own", files::each_sandbox_has_a_boot_of_its_own),
         ("files::nothing_of_the_host_can_be_reached", files::nothing_of_the_host_can_be_reached),
         ("files::folders_are_made_listed_moved_and_removed", files::folders_are_made_listed_moved_and_removed),
         ("files::a_folder_is_watched", files::a_folder_is_watched),

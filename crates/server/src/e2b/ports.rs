@@ -48,7 +48,8 @@ pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) 
     let switched = upgrade_of(request.headers());
     let outside = switched.is_some().then(|| hyper::upgrade::on(&mut request));
     let line = request.extensions().get::<Line>().cloned().unwrap_or_default();
-    prepare(&mut request, port, switched.as_ref());
+    let host = sandbox.asked.masked_host.as_deref().map_or_else(|| format!("localhost:{port}"), |host| masked(host, port));
+    prepare(&mut request, &host, switched.as_ref());
     let answered = tokio::time::timeout(HEAD, sender.send_request(request)).await;
     let mut answered = answered.map_err(|_| broken(sandbox, port))?.map_err(|_| broken(sandbox, port))?;
     head.begun();
@@ -103,8 +104,13 @@ fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
 
+/// The host that a client wants programs to see, for the port that is asked for.
+pub(super) fn masked(host: &str, port: u16) -> String {
+    host.replace("${PORT}", &port.to_string())
+}
+
 /// A request as what listens inside sees it.
-fn prepare(request: &mut Request, port: u16, switched: Option<&HeaderValue>) {
+fn prepare(request: &mut Request, host: &str, switched: Option<&HeaderValue>) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
@@ -118,7 +124,7 @@ fn prepare(request: &mut Request, port: u16, switched: Option<&HeaderValue>) {
     if let Some(host) = headers.get(HOST).cloned() {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host);
     }
-    if let Ok(host) = HeaderValue::from_str(&format!("localhost:{port}")) {
+    if let Ok(host) = HeaderValue::from_str(host) {
         headers.insert(HOST, host);
     }
 }
