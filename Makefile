@@ -38,7 +38,7 @@ guest:           ## another kernel and a pure cgroup v2 tree, in a small emulate
 	cargo build --release -p ringfence
 	scripts/guest.sh target/release/ringfence scripts/guest-checks.sh
 
-clients:         ## every client of E2B that is pinned in clients/, unmodified, against a server of ours
+clients:         ## every client of E2B that is pinned in clients/, unmodified, against a server of ours; and all that our own API describes
 	cargo build -p ringfence
 	@scripts/clients.sh
 

@@ -22,7 +22,8 @@ pub(crate) struct Program {
     ids: Option<(u32, u32)>,
     limits: Vec<(u32, u64)>,
     rules: OwnedFd,
-    filter: Vec<Instruction>,
+    /// Where commands do not inherit it.
+    filter: Option<Vec<Instruction>>,
 }
 
 /// What one command is started from.
@@ -40,7 +41,8 @@ pub(crate) struct Given<'f> {
 
 impl Program {
     pub(crate) fn prepare(blueprint: &Blueprint) -> Result<Self, Failure> {
-        Ok(Self { ids: blueprint.ids, limits: blueprint.limits.clone(), rules: ruleset(blueprint)?, filter: blueprint.filter.clone() })
+        let filter = (!blueprint.is_inits_filter).then(|| blueprint.filter.clone());
+        Ok(Self { ids: blueprint.ids, limits: blueprint.limits.clone(), rules: ruleset(blueprint)?, filter })
     }
 
     /// Forks and executes; answers once the program runs, or with what failed.
@@ -78,7 +80,7 @@ impl Program {
         }
     }
 
-    /// The order matters: what needs rights comes before they are given up, the filter is last before exec.
+    /// The order matters: what needs rights comes before they are given up, a filter that is not init's is last before exec.
     fn give_up<'f>(&self, given: &Given<'f>) -> Result<Invocation<'f>, Failure> {
         setsid().at("start a session")?;
         let execution: Execution =
@@ -102,7 +104,7 @@ impl Program {
         sys::landlock::restrict_self(&self.rules).at("enforce the path rules")?;
         let program = Invocation::of(&execution, sent).at("prepare the arguments")?;
         sys::process::close_from(3, Close::AtExec).at("close descriptors")?;
-        sys::seccomp::load(&self.filter).at("load the system call filter")?;
+        self.filter.as_deref().map_or(Ok(()), sys::seccomp::load).at("load the system call filter")?;
         Ok(program)
     }
 

@@ -78,6 +78,7 @@ impl View {
             Act::Device { from, to, attributes } => device(from, to, *attributes),
             Act::Link { at, to } => symlinkat(to.as_slice(), CWD, at.as_slice()),
             Act::Cover { by, at } => cover(by, at),
+            Act::Settle { from, kept, at, attributes } => settle(from, kept, at, *attributes),
             Act::Remount { at, flags } => rustix::mount::mount_remount(at.as_slice(), MountFlags::from_bits_retain(*flags), c""),
             Act::HostName(name) => rustix::system::sethostname(name).and_then(|()| rustix::system::setdomainname(b"")),
             Act::Loopback => sys::loopback::bring_up(),
@@ -160,6 +161,16 @@ fn cover(by: &[u8], at: &[u8]) -> Result<(), Errno> {
         Err(Errno::NOENT) => Ok(()),
         done => done,
     }
+}
+
+fn settle(from: &[u8], kept: &[u8], at: &[u8], attributes: u64) -> Result<(), Errno> {
+    let source = open(from, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut text = [0u8; 256];
+    let length = rustix::io::retry_on_intr(|| rustix::io::read(&source, &mut text))?;
+    let file = open(kept, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC, Mode::from_raw_mode(0o444))?;
+    write_all(&file, text.get(..length).ok_or(Errno::INVAL)?)?;
+    mount_bind(kept, at)?;
+    sys::mount::set_attributes(Mounted::At(at), attributes)
 }
 
 fn draw(veil: &Veil) -> Result<(), Errno> {

@@ -27,6 +27,7 @@ pub(crate) fn blueprint(plan: &Plan, landlock: u32) -> Blueprint {
         handled,
         rules: plan.path_rules.iter().map(|PathRule { path, access }| (bytes(path), rights(*access) & handled)).collect(),
         filter: crate::seccomp::compile(&plan.filter),
+        is_inits_filter: plan.filter.processes,
         wall_ms: plan.wall_ms,
     }
 }
@@ -87,6 +88,13 @@ fn act(step: &Step, plan: &Plan) -> Act {
             ..mount("proc", at, "hidepid=invisible")
         }),
         Step::Mask { at } => Act::Cover { by: bytes("root/dev/null"), at: bytes(at) },
+        // The kernel's random names are of the same form.
+        Step::BootId { at } => Act::Settle {
+            from: bytes("root/proc/sys/kernel/random/uuid"),
+            kept: bytes("boot_id"),
+            at: bytes(at),
+            attributes: READ_ONLY | libc::MOUNT_ATTR_NOEXEC,
+        },
         Step::ReadOnly { at } => {
             let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
             Act::Remount { at: bytes(at), flags: flags.bits() }

@@ -281,6 +281,7 @@ impl Draft {
     fn kernel(&mut self) {
         self.steps.push(Step::Proc { at: "root/proc".into() });
         self.steps.extend(MASKED.iter().map(|name| Step::Mask { at: format!("root/proc/{name}") }));
+        self.steps.push(Step::BootId { at: "root/proc/sys/kernel/random/boot_id".into() });
         self.steps.push(Step::HostName { name: "sandbox".into() });
         self.steps.push(Step::Loopback);
     }

@@ -183,6 +183,11 @@ pub enum Step {
         /// Where.
         at: String,
     },
+    /// Let the kernel's name for its boot be one of this sandbox's own: the host's would tell whoever reads it in two sandboxes that they are on one.
+    BootId {
+        /// Where.
+        at: String,
+    },
     /// Make a mount read-only.
     ReadOnly {
         /// Where.
@@ -242,6 +247,7 @@ impl fmt::Display for Step {
             Self::Terminals { at, most } => write!(f, "pseudo terminals {at}, at most {most}"),
             Self::Proc { at } => write!(f, "process information {at}"),
             Self::Mask { at } => write!(f, "mask {at}"),
+            Self::BootId { at } => write!(f, "a boot id of its own at {at}"),
             Self::ReadOnly { at } => write!(f, "read-only {at}"),
             Self::HostName { name } => write!(f, "host name {name}"),
             Self::Loopback => f.write_str("loopback up"),

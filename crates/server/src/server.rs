@@ -88,7 +88,7 @@ impl Server {
 
     /// Serves until `stop` becomes readable. Then nothing is begun any more; what is under way may go on for a while, and is asked to stop after that.
     pub fn run(self, stop: OwnedFd) -> Result<(), ServeError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().thread_name("server").enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).thread_name("server").enable_all().build();
         let runtime = runtime.map_err(|source| ServeError::System { act: "start threads", source })?;
         // A database has a runtime of its own, which cannot end inside this one.
         let serving = self.serving.clone();
@@ -118,6 +118,12 @@ impl Server {
         drop(timeout(LAST_REPLIES, accepting).await);
         Ok(())
     }
+}
+
+/// Threads that speak with clients: half of the processors, for the other half is the sandboxes'. One that woke the other for each word of a command
+/// cost more than it helped; what takes long has threads of its own.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| (processors.get() / 2).max(1))
 }
 
 /// Tells when the descriptor becomes readable, from a thread that does nothing else.

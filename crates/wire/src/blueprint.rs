@@ -30,6 +30,8 @@ pub struct Blueprint {
     pub rules: Vec<(Bytes, u64)>,
     /// The system call filter.
     pub filter: Vec<Instruction>,
+    /// Init puts the filter in force for itself, and commands inherit it: the kernel makes it once and not for each. Not where it lets nobody fork.
+    pub is_inits_filter: bool,
     /// Milliseconds from now after which init ends.
     pub wall_ms: u64,
 }
@@ -88,6 +90,17 @@ pub enum Act {
         by: Bytes,
         /// Where.
         at: Bytes,
+    },
+    /// Keep what a file says now, and show that over another file.
+    Settle {
+        /// A short file that says something else each time.
+        from: Bytes,
+        /// Where it is kept.
+        kept: Bytes,
+        /// Where it is shown.
+        at: Bytes,
+        /// `MOUNT_ATTR_*` that are set.
+        attributes: u64,
     },
     /// Change the flags of a mount.
     Remount {

@@ -78,6 +78,11 @@ impl SessionCommand {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Listens to it.
     pub fn listen(&self, from: From) -> Subscription {
         self.feed.listen(from)

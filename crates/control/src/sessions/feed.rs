@@ -233,8 +233,11 @@ impl Drop for Subscription {
         let mut held = self.queue.held();
         held.is_closed = true;
         held.events.clear();
+        let was_full = held.full_since.is_some();
         drop(held);
-        self.queue.wake.call();
+        if was_full {
+            self.queue.wake.call();
+        }
     }
 }
 

@@ -30,12 +30,38 @@ const MOST_IN_ALL: u32 = 1_000_000;
 const REMEMBERED: usize = 256;
 /// The signal that a command's own time ends with.
 const KILL: i32 = 9;
+/// How long a command that was begun may take before whoever asked for it hears so: of a short one all is told at once, to one who was woken once.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Where an answer goes.
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, SessionError>>;
 
 /// A command that was begun, and somebody who listens to it from its first word.
 pub(crate) type Begun = (Arc<SessionCommand>, Subscription);
+
+/// A command that was begun a moment ago, and who is to hear so.
+struct Fresh {
+    begun: Begun,
+    answer: Answer<Begun>,
+    until: Instant,
+}
+
+impl Fresh {
+    /// A command that will be fed is told of at once.
+    fn of(begun: Begun, answer: Answer<Begun>) -> Self {
+        let moment = if begun.0.request.has_stdin { Duration::ZERO } else { MOMENT };
+        Self { begun, answer, until: Instant::now() + moment }
+    }
+
+    fn is_due(&self) -> bool {
+        self.begun.0.has_ended() || self.until <= Instant::now()
+    }
+
+    /// Where nobody waits for the answer any more the command still runs: it was asked for.
+    fn tell(self) {
+        self.answer.send(Ok(self.begun)).map(drop).unwrap_or_default();
+    }
+}
 
 /// What a keeper is asked to do.
 #[derive(Debug)]
@@ -86,6 +112,7 @@ impl Keeper for SessionKeeper {
             orders: from,
             wake,
             running: BTreeMap::new(),
+            fresh: Vec::new(),
             asked: Vec::new(),
             closed_by: None,
             is_time_given: false,
@@ -117,6 +144,7 @@ struct Keeping<'s, 'a> {
     wake: Wake,
     /// By the sandbox's number of each.
     running: BTreeMap<u32, Arc<SessionCommand>>,
+    fresh: Vec<Fresh>,
     /// Who waits for a socket, in order.
     asked: Vec<Answer<OwnedFd>>,
     closed_by: Option<ClosedBy>,
@@ -127,7 +155,8 @@ struct Keeping<'s, 'a> {
 impl Keeping<'_, '_> {
     fn until_over(&mut self) -> io::Result<RunEnd> {
         loop {
-            if let Some(soonest) = self.running.values().filter_map(|command| command.deadline).min() {
+            let deadlines = self.running.values().filter_map(|command| command.deadline);
+            if let Some(soonest) = deadlines.chain(self.fresh.iter().map(|fresh| fresh.until)).min() {
                 self.sandbox.look_by(soonest);
             }
             let occurred = self.sandbox.attend(self.wake.as_fd())?;
@@ -136,13 +165,19 @@ impl Keeping<'_, '_> {
                 self.session.set_over(); // before anybody hears how the commands ended
             }
             occurred.into_iter().try_for_each(|occurrence| self.note(occurrence))?;
+            self.tell_fresh();
             if let Some(end) = self.sandbox.ended_by() {
                 return Ok(self.over(&end.clone()));
             }
             self.obey_all()?;
+            self.tell_fresh();
             self.end_overdue()?;
             self.session.set_usage(self.sandbox.used());
         }
+    }
+
+    fn tell_fresh(&mut self) {
+        self.fresh.extract_if(.., |fresh| fresh.is_due()).for_each(Fresh::tell);
     }
 
     /// How the session ended, in the words of the record.
@@ -181,7 +216,7 @@ impl Keeping<'_, '_> {
             stderr: record::stream(&outcome.stderr),
         };
         command.set_ended(end);
-        self.session.forget_beyond(REMEMBERED);
+        self.session.forget_beyond(REMEMBERED + self.running.len());
         Ok(())
     }
 
@@ -198,8 +233,10 @@ impl Keeping<'_, '_> {
 
     fn obey(&mut self, order: Order) -> io::Result<()> {
         match order {
-            // Where nobody waits for the answer any more the command still runs: it was asked for.
-            Order::Start { request, answer } => drop(answer.send(self.start(*request))),
+            Order::Start { request, answer } => match self.start(*request) {
+                Ok(begun) => self.fresh.push(Fresh::of(begun, answer)),
+                Err(error) => drop(answer.send(Err(error))),
+            },
             Order::Feed { command, bytes, answer } => {
                 let taken = self.number(command).is_none_or(|id| self.sandbox.feed(id, &bytes));
                 drop(answer.send(Ok(taken)));

@@ -183,7 +183,7 @@ impl Session {
     pub fn find(&self, which: &Which) -> Result<Arc<SessionCommand>, SessionError> {
         let commands = self.commands();
         let fits = commands.iter().rev().filter(|command| which.fits(command));
-        let (running, ended): (Vec<_>, Vec<_>) = fits.partition(|command| command.end().is_none());
+        let (running, ended): (Vec<_>, Vec<_>) = fits.partition(|command| !command.has_ended());
         let found = running.into_iter().chain(ended).next();
         found.cloned().ok_or_else(|| SessionError::NoCommand { which: which.to_string() })
     }
@@ -369,13 +369,14 @@ impl Session {
         self.state().commands.insert(command.number, command);
     }
 
-    /// Forgets the oldest of the commands that have ended.
+    /// Forgets the oldest of the commands that have ended, while more than `most` are known.
     pub(crate) fn forget_beyond(&self, most: usize) {
         let mut state = self.state();
-        let ended: Vec<u32> = state.commands.values().filter(|command| command.end().is_some()).map(|command| command.number).collect();
-        for number in ended.iter().take(ended.len().saturating_sub(most)) {
-            state.commands.remove(number);
-            state.killed.remove(number);
+        while state.commands.len() > most {
+            let ended = state.commands.values().find(|command| command.has_ended()).map(|command| command.number);
+            let Some(number) = ended else { return };
+            state.commands.remove(&number);
+            state.killed.remove(&number);
         }
     }
 

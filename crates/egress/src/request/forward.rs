@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::credential::Credential;
 use crate::dial::{self, NoDial};
 use crate::exchange::{Exchange, OutOfBytes, Plan};
+use crate::reply_head::ReplyHead;
 use crate::request::body::{Counted, ReplyBody, Toward};
 use crate::request::headers;
 use crate::request::mask::{Mask, masks_of};
@@ -80,6 +81,7 @@ struct Kept {
     place: Place,
     address: SocketAddr,
     sender: SendRequest<Counted>,
+    head: ReplyHead,
     _driver: Driver,
 }
 
@@ -196,7 +198,7 @@ impl Forwarder {
     async fn dial(&self, place: &Place, addresses: &[SocketAddr]) -> Result<Kept, NoReply> {
         let unreachable = |cause: &dyn fmt::Display| NoReply::bad_gateway(format!("`{}` cannot be reached: {cause}", place.host));
         let (stream, address) = dial::connect(addresses).await.map_err(|no| unreachable(&NoReply::from(no).told().1))?;
-        let (sender, driver) = match (place.scheme, &self.shared.interception) {
+        let (sender, driver, head) = match (place.scheme, &self.shared.interception) {
             (Scheme::Https, Some(interception)) => {
                 let stream = interception.upstream.connect(&place.host, stream).await.map_err(|error| unreachable(&error))?;
                 self.shake_hands(stream).await
@@ -205,19 +207,20 @@ impl Forwarder {
             (Scheme::Http | Scheme::Tcp, _) => self.shake_hands(stream).await,
         }
         .map_err(|error| unreachable(&error))?;
-        Ok(Kept { place: place.clone(), address, sender, _driver: driver })
+        Ok(Kept { place: place.clone(), address, sender, head, _driver: driver })
     }
 
-    async fn shake_hands<S>(&self, stream: S) -> Result<(SendRequest<Counted>, Driver), hyper::Error>
+    async fn shake_hands<S>(&self, stream: S) -> Result<(SendRequest<Counted>, Driver, ReplyHead), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let (stream, head) = ReplyHead::bound(stream);
         let (sender, connection) = http1::Builder::new().max_buf_size(256 << 10).handshake(TokioIo::new(stream)).await?;
         let driven = async move {
             // Whoever waits for the reply is told of the error.
             connection.with_upgrades().await.unwrap_or_default();
         };
-        Ok((sender, Driver(self.shared.spawn(driven))))
+        Ok((sender, Driver(self.shared.spawn(driven)), head))
     }
 
     /// Sends, once more over a new connection where the kept one turns out to be closed.
@@ -243,7 +246,10 @@ async fn try_send(kept: &mut Kept, request: Request<Counted>) -> Result<Result<R
     let replied = async {
         // A connection that is closed by now says so when it is sent over, and gives the request back.
         kept.sender.ready().await.unwrap_or_default();
-        kept.sender.try_send_request(request).await.map_err(|mut error| (error.take_message(), error.into_error()))
+        kept.head.awaited();
+        let replied = kept.sender.try_send_request(request).await;
+        kept.head.begun();
+        replied.map_err(|mut error| (error.take_message(), error.into_error()))
     };
     let late = |_| NoReply::Failed(StatusCode::GATEWAY_TIMEOUT, format!("no reply in {} s", REPLY.as_secs()));
     timeout(REPLY, replied).await.map_err(late)

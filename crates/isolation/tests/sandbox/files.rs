@@ -47,6 +47,24 @@ pub(crate) fn what_is_written_outside_is_the_agents_inside() {
     });
 }
 
+/// The kernel's name for its boot is one of the sandbox's own, the same for everybody who reads it, and nobody's to change.
+pub(crate) fn each_sandbox_has_a_boot_of_its_own() {
+    const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+    let mut seen = vec![std::fs::read_to_string(BOOT).unwrap()];
+    for _ in 0..2 {
+        with_sandbox(|sandbox| {
+            let files = sandbox.files().unwrap();
+            let boot = inside(sandbox, &format!("cat {BOOT}"));
+            assert_eq!((boot.len(), boot.trim().split('-').map(str::len).collect::<Vec<_>>()), (37, vec![8, 4, 4, 4, 12]), "{boot}");
+            assert_eq!(inside(sandbox, &format!("chmod 666 {BOOT} 2>&- || true; (echo x > {BOOT}) 2>&- || true; cat {BOOT}")), boot);
+            assert!(matches!(write(&files, BOOT, b"x"), Err(FileError::Denied { .. })));
+            assert_eq!(read(&files, BOOT).unwrap(), boot);
+            seen.push(boot);
+        });
+    }
+    assert!(seen[0] != seen[1] && seen[1] != seen[2] && seen[0] != seen[2], "{seen:?}");
+}
+
 /// Links, pipes, devices and the kernel's files lead nowhere.
 pub(crate) fn nothing_of_the_host_can_be_reached() {
     with_sandbox(|sandbox| {

@@ -13,10 +13,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_isolation::{
-    Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, Image, OsText, PROBE_NAME, PathRule,
-    Plan, Remains, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
+    Access, Capture, Cgroups, Command, CommandOutcome, Creation, Door, Doors, EmptySandbox, End, Host, INIT_NAME, Image, OsText,
+    PROBE_NAME, PathRule, Plan, Remains, Sandbox, SandboxSpec, Stdin, Streams, Transport, compile, facts, lease_identity,
 };
-use ringfence_policy::{Capabilities, LimitKey, Profile, UserName, shipped};
+use ringfence_policy::{Capabilities, LimitKey, Profile, Spawn, UserName, shipped};
 
 fn main() {
     let tests: &[(&str, fn())] = &[
@@ -25,6 +25,7 @@ fn main() {
         ("a_background_process_outlives_its_command_but_not_the_sandbox", a_background_process_outlives_its_command_but_not_the_sandbox),
         ("a_command_that_cannot_start_leaves_the_sandbox_standing", a_command_that_cannot_start_leaves_the_sandbox_standing),
         ("a_later_command_has_the_same_fence", a_later_command_has_the_same_fence),
+        ("init_passes_the_filter_of_its_commands", init_passes_the_filter_of_its_commands),
         ("the_probe_is_confined_as_any_command_is", the_probe_is_confined_as_any_command_is),
         ("what_connects_to_a_door_inside_is_taken_outside", what_connects_to_a_door_inside_is_taken_outside),
         ("attended::input_signals_and_output_of_commands_side_by_side", attended::input_signals_and_output_of_commands_side_by_side),
@@ -34,6 +35,7 @@ fn main() {
         ("attended::a_listener_without_room_makes_the_command_wait", attended::a_listener_without_room_makes_the_command_wait),
         ("attended::the_wall_can_be_moved", attended::the_wall_can_be_moved),
         ("files::what_is_written_outside_is_the_agents_inside", files::what_is_written_outside_is_the_agents_inside),
+        ("files::each_sandbox_has_a_boot_of_its_own", files::each_sandbox_has_a_boot_of_its_own),
         ("files::nothing_of_the_host_can_be_reached", files::nothing_of_the_host_can_be_reached),
         ("files::folders_are_made_listed_moved_and_removed", files::folders_are_made_listed_moved_and_removed),
         ("files::a_folder_is_watched", files::a_folder_is_watched),
@@ -181,6 +183,26 @@ fn a_later_command_has_the_same_fence() {
         assert!(first.0.contains("NoNewPrivs:\t1") && first.0.contains("Seccomp:\t2") && first.0.contains("refused"), "{first:?}");
         assert_eq!(first, second);
     });
+}
+
+/// Where the filter lets nobody fork init has none, and its commands each load their own.
+fn init_passes_the_filter_of_its_commands() {
+    for (spawn, of_init) in [(Spawn::Any, "2"), (Spawn::None, "0")] {
+        with(&Doors::default(), &Capabilities { spawn, ..capabilities() }, |mut sandbox| {
+            let status = status_of_a_child(INIT_NAME);
+            assert!(status.contains("NoNewPrivs:\t1") && status.contains(&format!("\nSeccomp:\t{of_init}\n")), "{spawn:?}: {status}");
+            let (said, ..) = text(&run(&mut sandbox, "exec grep -E '^(Seccomp|Seccomp_filters):' /proc/self/status"));
+            assert_eq!(said, "Seccomp:\t2\nSeccomp_filters:\t1\n", "{spawn:?}");
+        });
+    }
+}
+
+/// What the kernel says of a child of ours with this name.
+fn status_of_a_child(name: &str) -> String {
+    let ours = format!("\nPPid:\t{}\n", std::process::id());
+    let folders = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let named = folders.filter(|path| std::fs::read(path.join("cmdline")).is_ok_and(|line| line.starts_with(name.as_bytes())));
+    named.filter_map(|path| std::fs::read_to_string(path.join("status")).ok()).find(|status| status.contains(&ours)).unwrap()
 }
 
 /// It is on no path of the sandbox, and nothing else about it is different.

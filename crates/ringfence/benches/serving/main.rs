@@ -9,7 +9,7 @@ mod client;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use client::{Client, Sandbox};
@@ -72,27 +72,39 @@ impl Drop for Server {
     }
 }
 
-/// What each of some threads takes for each of its rounds.
-fn timed(threads: usize, rounds: usize, work: impl Fn(usize) -> Box<dyn FnMut()> + Sync) -> Vec<Duration> {
-    let times = Mutex::new(Vec::new());
+/// Something that is done again and again.
+type Work = Box<dyn FnMut()>;
+
+/// Rounds that all threads do of one kind before they do as many of the other: what else the machine does falls on both.
+const TURN: usize = 10;
+
+/// What each of some threads takes for each of its rounds, of each kind of work that one has.
+fn timed<const KINDS: usize>(threads: usize, rounds: usize, work: impl Fn(usize) -> [Work; KINDS] + Sync) -> [Vec<Duration>; KINDS] {
+    let times = [const { Mutex::new(Vec::new()) }; KINDS];
+    let together = Barrier::new(threads);
     std::thread::scope(|scope| {
         for number in 0..threads {
-            let (work, times) = (&work, &times);
+            let (work, times, together) = (&work, &times, &together);
             scope.spawn(move || {
-                let mut once = work(number);
-                once();
-                let own: Vec<Duration> = (0..rounds)
-                    .map(|_| {
-                        let begun = Instant::now();
-                        once();
-                        begun.elapsed()
-                    })
-                    .collect();
-                times.lock().unwrap().extend(own);
+                let mut kinds = work(number);
+                kinds.iter_mut().for_each(|once| once());
+                for _ in 0..rounds.div_ceil(TURN) {
+                    for (once, times) in kinds.iter_mut().zip(times) {
+                        together.wait();
+                        let own: Vec<Duration> = (0..TURN.min(rounds)).map(|_| timed_once(once)).collect();
+                        times.lock().unwrap().extend(own);
+                    }
+                }
             });
         }
     });
-    times.into_inner().unwrap()
+    times.map(|times| times.into_inner().unwrap())
+}
+
+fn timed_once(once: &mut Work) -> Duration {
+    let begun = Instant::now();
+    once();
+    begun.elapsed()
 }
 
 fn told(name: &str, mut times: Vec<Duration>) -> f64 {
@@ -109,33 +121,32 @@ fn execs(server: &Server, clients: usize, rounds: usize) {
         let sandboxes: Vec<Mutex<Option<Sandbox>>> = (0..clients).map(|_| Mutex::new(Some(server.client().create()))).collect();
         // What the server makes ahead for those that come next is made by then.
         std::thread::sleep(Duration::from_secs(2));
-        let inside = timed(clients, rounds, |number| {
+        let [inside, bare] = timed(clients, rounds, |number| {
             let mut sandbox = sandboxes[number].lock().unwrap().take().unwrap();
-            let argv = argv.clone();
-            Box::new(move || sandbox.exec(&argv))
-        });
-        let bare = timed(clients, rounds, |_| {
-            let argv = argv.clone();
-            Box::new(move || {
-                let output = Command::new(argv[0]).args(&argv[1..]).stdin(Stdio::null()).output().unwrap();
-                assert!(output.status.success());
-            })
+            let (argv, same) = (argv.clone(), argv.clone());
+            [Box::new(move || sandbox.exec(&argv)), Box::new(move || bare(&same))]
         });
         let (inside, bare) = (told(&format!("{title} by the server"), inside), told(&format!("{title} by fork and exec"), bare));
         println!("  ratio of medians {:.2}", inside / bare);
     }
 }
 
+/// The same without a sandbox.
+fn bare(argv: &[&str]) {
+    let output = Command::new(argv[0]).args(&argv[1..]).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+}
+
 /// A sandbox made, and the first output of a command in it.
 fn creates(server: &Server, clients: usize, rounds: usize) {
     println!("\n{clients} clients, a sandbox made and its first output ({rounds} rounds each)");
-    let times = timed(clients, rounds, |_| {
+    let [times] = timed(clients, rounds, |_| {
         let client = server.client();
-        Box::new(move || {
+        [Box::new(move || {
             let mut sandbox = client.create();
             sandbox.exec(&["/bin/echo", "first"]);
             sandbox.kill();
-        })
+        })]
     });
     told("create, first output, end", times);
 }

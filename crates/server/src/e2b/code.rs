@@ -157,13 +157,19 @@ async fn execute(serving: &Arc<Serving>, sandbox: Arc<Sandbox>, request: Request
         (None, named) => usual(&sandbox, language(named.as_deref().unwrap_or(USUAL))?).await?,
     };
     let cell = CellRequest { code: body.code, env_vars: body.env_vars.unwrap_or_default(), cwd: None };
-    Ok(tell_cell(sandbox.session.execute(&context, cell).await?))
+    let events = sandbox.session.execute(&context, cell).await?;
+    Ok(answer_with(events, move || sandbox.session.is_over()))
 }
 
 /// Answers with what a cell does, as it does it.
 pub(crate) fn tell_cell(events: mpsc::Receiver<CellEvent>) -> Response {
+    answer_with(events, || false)
+}
+
+/// The same, broken off where the cell ends because its sandbox is gone: clients then ask whether it is, and say so.
+fn answer_with(events: mpsc::Receiver<CellEvent>, is_gone: impl Fn() -> bool + Send + 'static) -> Response {
     let (parts, body) = Parts::channel();
-    tokio::spawn(tell(events, parts));
+    tokio::spawn(tell(events, parts, is_gone));
     let mut response = body.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     response
@@ -182,12 +188,18 @@ async fn usual(sandbox: &Sandbox, language: Language) -> Result<Arc<CodeContext>
 }
 
 /// Tells a client what a cell does. A client that goes away interrupts it.
-async fn tell(mut events: mpsc::Receiver<CellEvent>, parts: mpsc::Sender<std::io::Result<Bytes>>) {
+async fn tell(mut events: mpsc::Receiver<CellEvent>, parts: mpsc::Sender<std::io::Result<Bytes>>, is_gone: impl Fn() -> bool) {
     loop {
         let heard = tokio::select! {
             heard = tokio::time::timeout(KEEPALIVE, events.recv()) => heard,
             () = parts.closed() => return,
         };
+        if let Ok(None | Some(CellEvent::Error { .. } | CellEvent::Ended)) = &heard
+            && is_gone()
+        {
+            let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+            return parts.send(Err(broken)).await.unwrap_or_default();
+        }
         let (line, is_last) = match heard {
             Err(_) => (Line::Keepalive, false),
             Ok(None) => return,

@@ -3,9 +3,11 @@
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use ringfence_egress::ReplyHead;
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -16,6 +18,9 @@ use crate::connection::Line;
 /// How long connecting and the head of an answer may take.
 const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
 const HEAD: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Bytes that the head of an answer may have.
+const MOST_OF_A_HEAD: usize = 64 << 10;
 
 /// Fields that belong to one connection, and not to a request.
 const OF_A_CONNECTION: &[&str] = &[
@@ -35,15 +40,19 @@ const OURS: &[&str] = &["x-api-key", "x-access-token", "e2b-traffic-access-token
 /// Passes a request on to a port inside, and its answer back.
 pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) -> Result<Response, E2bError> {
     let stream = connect(sandbox, port).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|_| broken(sandbox, port))?;
+    let (stream, head) = ReplyHead::bound(stream);
+    let shaken = http1::Builder::new().max_buf_size(MOST_OF_A_HEAD).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.map_err(|_| broken(sandbox, port))?;
     // It ends with either side.
     tokio::spawn(async move { connection.with_upgrades().await.unwrap_or_default() });
     let switched = upgrade_of(request.headers());
     let outside = switched.is_some().then(|| hyper::upgrade::on(&mut request));
     let line = request.extensions().get::<Line>().cloned().unwrap_or_default();
-    prepare(&mut request, port, switched.as_ref());
+    let host = sandbox.asked.masked_host.as_deref().map_or_else(|| format!("localhost:{port}"), |host| masked(host, port));
+    prepare(&mut request, &host, switched.as_ref());
     let answered = tokio::time::timeout(HEAD, sender.send_request(request)).await;
     let mut answered = answered.map_err(|_| broken(sandbox, port))?.map_err(|_| broken(sandbox, port))?;
+    head.begun();
     if let (StatusCode::SWITCHING_PROTOCOLS, Some(outside)) = (answered.status(), outside) {
         let inside = hyper::upgrade::on(&mut answered);
         line.go_opaque();
@@ -55,8 +64,19 @@ pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) 
         });
         return Ok(answered.map(|_| Body::empty()).into_response());
     }
+    match answered.status().is_informational() {
+        true => Err(broken(sandbox, port)), // it switches although nobody asked it to
+        false => Ok(dress(answered)),
+    }
+}
+
+/// An answer as it is passed on: with one length, where it came with two.
+fn dress(mut answered: http::Response<hyper::body::Incoming>) -> Response {
+    if answered.headers().contains_key(TRANSFER_ENCODING) {
+        answered.headers_mut().remove(CONTENT_LENGTH);
+    }
     OF_A_CONNECTION.iter().for_each(|name| drop(answered.headers_mut().remove(*name)));
-    Ok(answered.map(Body::new).into_response())
+    answered.map(Body::new).into_response()
 }
 
 fn broken(sandbox: &Sandbox, port: u16) -> E2bError {
@@ -84,8 +104,13 @@ fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| asks).cloned()
 }
 
+/// The host that a client wants programs to see, for the port that is asked for.
+pub(super) fn masked(host: &str, port: u16) -> String {
+    host.replace("${PORT}", &port.to_string())
+}
+
 /// A request as what listens inside sees it.
-fn prepare(request: &mut Request, port: u16, switched: Option<&HeaderValue>) {
+fn prepare(request: &mut Request, host: &str, switched: Option<&HeaderValue>) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
@@ -99,7 +124,7 @@ fn prepare(request: &mut Request, port: u16, switched: Option<&HeaderValue>) {
     if let Some(host) = headers.get(HOST).cloned() {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host);
     }
-    if let Ok(host) = HeaderValue::from_str(&format!("localhost:{port}")) {
+    if let Ok(host) = HeaderValue::from_str(host) {
         headers.insert(HOST, host);
     }
 }

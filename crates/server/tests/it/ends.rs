@@ -9,12 +9,12 @@ use crate::rig::{Rig, options};
 
 #[test]
 fn a_server_that_stops_waits_a_while_and_seals_what_it_ends() {
-    let mut rig = Rig::with(ServeOptions { drain: Duration::from_secs(2), ..options() });
+    let mut rig = Rig::with(ServeOptions { drain: Duration::from_secs(5), ..options() });
     let short = rig.post("/v1/runs", &json!({"command": ["sleep", "0.2"]})).json()["run"].as_str().unwrap().to_owned();
     let long = rig.post("/v1/runs", &json!({"command": ["sleep", "60"]})).json()["run"].as_str().unwrap().to_owned();
     let begun = Instant::now();
     rig.stop().unwrap();
-    assert!((Duration::from_millis(1900)..Duration::from_secs(8)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_millis(4900), "{:?}", begun.elapsed());
     assert!(std::net::TcpStream::connect(rig.address).is_err());
     let key = rig.key.clone();
     let folder = std::mem::replace(&mut rig.folder, tempfile::tempdir().unwrap());

@@ -92,7 +92,7 @@ fn addresses(plan: &Plan) -> Vec<(Ipv4Addr, u8)> {
 fn mount_points(plan: &Plan) -> BTreeSet<String> {
     let at = |step: &Step| match step {
         Step::Tmpfs { at, .. } | Step::Union { at, .. } | Step::View { at, .. } | Step::Terminals { at, .. } => Some(at.clone()),
-        Step::Proc { at } | Step::Mask { at } | Step::Tree { at, .. } | Step::Disk { at, .. } => Some(at.clone()),
+        Step::Proc { at } | Step::Mask { at } | Step::BootId { at } | Step::Tree { at, .. } | Step::Disk { at, .. } => Some(at.clone()),
         Step::Bind { to, .. } => Some(to.clone()),
         Step::Device { name } => Some(format!("root/dev/{name}")),
         Step::Folder { .. } | Step::Copy { .. } | Step::Veil { .. } | Step::Link { .. } | Step::ReadOnly { .. } => None,

@@ -79,16 +79,34 @@
   process.reallyExit = process.exit;
   process.on('uncaughtException', (error) => err.write(`Uncaught ${util.inspect(error)}\n`));
 
-  // What a cell's `import()` becomes: V8's REPL mode has nobody who loads modules. Text, comments and names are passed over.
-  const lexed = /\/\/.*|\/\*[^]*?\*\/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[^]|[^`\\])*`|[\w$.]*import(?=\s*\()/g;
-  const rewritten = (code) => code.replace(lexed, (found) => (found === 'import' ? '__import' : found));
+  // What a cell's `import` becomes: V8's REPL mode has nobody who loads modules. A declaration becomes constants of what was loaded, on the
+  // lines where it stood. Text, comments and names are passed over.
+  const declared = String.raw`(?<=(?:^|[;}\n])[^\S\n]*)import(?:\s*([\w$*{][^'"\x60;()=]*?)\s*\bfrom)?\s*('[^'\\\n]*'|"[^"\\\n]*")(?:\s*with\s*(\{[^{}]*\}))?(?=\s*(?:[;\n]|\/\/|\/\*|$))`;
+  const lexed = new RegExp(String.raw`\/\/.*|\/\*[^]*?\*\/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\x60(?:\\[^]|[^\x60\\])*\x60|${declared}|[\w$.]*import(?=\s*\()`, 'g');
+  function rewritten(code) {
+    return code.replace(lexed, (found, names, from, attributes) => {
+      if (from === undefined) return found === 'import' ? '__import' : found;
+      const loaded = `await __import(${from}${attributes ? `, { with: ${attributes} }` : ''})`;
+      return names === undefined ? loaded : constants(names, loaded) + '\n'.repeat(found.split('\n').length - 1);
+    });
+  }
+
+  // `a, { b as c }` and `a, * as d` as patterns of what was loaded.
+  function constants(names, loaded) {
+    const [, first, whole, listed] = /^([\w$]+)?\s*,?\s*(?:\*\s*as\s+([\w$]+)|\{([^]*)\})?$/.exec(names.replace(/\/\/.*|\/\*[^]*?\*\//g, '').trim()) ?? [];
+    const parts = (listed ?? '').split(',').map((part) => part.trim()).filter(Boolean).map((part) => part.replace(/\s+as\s+/, ': '));
+    if (first) parts.unshift(`default: ${first}`);
+    if (!whole) return `const { ${parts.join(', ')} } = ${loaded}`;
+    return `const ${whole} = ${loaded}${first ? `, { default: ${first} } = ${whole}` : ''}`;
+  }
   function fromHere() { return createRequire(path.join(process.cwd(), 'cell.js')); }
   const hidden = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true, enumerable: false });
   hidden('__import', async (name, options) => {
-    const local = /^\.{0,2}\//.test(name) ? require('node:url').pathToFileURL(path.resolve(name)).href : name;
+    const bare = String(name).replace(/^npm:((?:@[^/@]+\/)?[^/@]+)(?:@[^/]*)?/, '$1'); // a package that is there, whatever its version
+    const local = /^\.{0,2}\//.test(bare) ? require('node:url').pathToFileURL(path.resolve(bare)).href : bare;
     try { return await import(local, options); } catch (error) {
-      if (error.code !== 'ERR_MODULE_NOT_FOUND' || local !== name) throw error;
-      return import(require('node:url').pathToFileURL(fromHere().resolve(name)).href, options);
+      if (error.code !== 'ERR_MODULE_NOT_FOUND' || local !== bare) throw error;
+      return import(require('node:url').pathToFileURL(fromHere().resolve(bare)).href, options);
     }
   });
 

@@ -51,6 +51,32 @@ fn modules_come_by_require_and_by_import() {
 }
 
 #[test]
+fn modules_come_by_declarations_too() {
+    let mut worker = node();
+    for (code, value) in [
+        ("import path from 'node:path'\npath.join('a', 'b')", "a/b"),
+        ("    import path, { basename as last, dirname } from \"node:path\";\n    last('/a/b') + dirname('/c/d') + path.sep", "b/c/"),
+        ("import * as whole from 'node:path'; whole.basename('/x')", "x"),
+        ("import first, * as whole from 'node:path' // once\nfirst === whole.default", "true"),
+        ("import {\n  join, // two\n  sep,\n} from 'npm:path@1.0.0'\njoin('a', sep)", "a/"),
+        ("import 'node:path'\n1", "1"),
+        ("`import x from 'y'\n` + 'import z from \\'z\\'' // import a from 'b'", "import x from 'y'\nimport z from 'z'"),
+    ] {
+        let cell = worker.run(code);
+        assert!(!cell.is_error(), "{code}: {cell:?}");
+        assert_eq!(cell.main(), value, "{code}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data.json"), "{\"a\": 7}").unwrap();
+    let path = folder.path().join("data.json").display().to_string();
+    assert_eq!(worker.run(&format!("import data from '{path}' with {{ type: 'json' }}\ndata.a")).main(), "7");
+    assert_eq!(worker.run("\nimport { x } from 'no-such-package'\nx").error().0, "Error");
+    assert!(worker.run("1\n\nimport {\n a b } from 'node:path'").is_error());
+    let cell = worker.run("import {\n  sep,\n} from 'node:path'\nthrow new Error(sep)");
+    assert!(cell.error().2.contains(":4:"), "the lines are where they were: {cell:?}");
+}
+
+#[test]
 fn errors_have_their_stack_without_the_workers_calls() {
     let mut worker = node();
     let cell = worker.run("function f() { throw new TypeError('no'); }\nf()");

@@ -24,6 +24,9 @@ pub(crate) struct Asked {
     pub(crate) timeout: u64,
     pub(crate) pauses_at_timeout: bool,
     pub(crate) resumes_by_itself: bool,
+    /// The host that programs inside are told; `localhost` otherwise.
+    #[serde(default)]
+    pub(crate) masked_host: Option<String>,
 }
 
 /// Whose session it will be.

@@ -144,6 +144,7 @@ async fn make(serving: &Arc<Serving>, caller: &Caller, body: CreateBody, is_secu
         timeout: time(body.timeout, &profile)?.as_secs(),
         pauses_at_timeout: body.wants_pause(),
         resumes_by_itself: body.wants_resume(),
+        masked_host: ask.masked_host,
     };
     let owner = Owner {
         tenant: caller.tenant.clone(),

@@ -114,10 +114,10 @@ pub(super) async fn prepare(sandbox: &Sandbox) -> Result<(), E2bError> {
     }
 }
 
-/// Whether memory is to be kept too.
+/// What is to be kept. `memory: true` is what some clients send whenever they keep anything, so that it is no ask; `pauseMode` of a paused
+/// sandbox says what was kept.
 #[derive(Debug, Deserialize)]
 pub(super) struct KeepBody {
-    memory: Option<bool>,
     name: Option<String>,
 }
 
@@ -126,25 +126,13 @@ impl Wanted for KeepBody {
     const IS_OPTIONAL: bool = true;
 }
 
-impl KeepBody {
-    fn check(&self) -> Result<(), E2bError> {
-        match self.memory {
-            Some(true) => {
-                Err(E2bError::bad("memory: what a sandbox has in memory is not kept here, only its files; ask for the mode `filesystem`"))
-            }
-            Some(false) | None => Ok(()),
-        }
-    }
-}
-
 /// Ends a sandbox and keeps its files.
 pub(super) async fn pause(
     State(serving): State<Arc<Serving>>,
     By(caller): By,
     Path(id): Path<String>,
-    body: Body<KeepBody>,
+    _checked: Body<KeepBody>,
 ) -> Result<StatusCode, E2bError> {
-    body.0.body.check()?;
     let Ok(sandbox) = owned(&serving, &caller, &id) else {
         return match paused(&serving, &caller.tenant, &id).await? {
             Some(_) => Err(E2bError::new(StatusCode::CONFLICT, format!("sandbox `{}` is paused already", id.escape_debug()))),
@@ -213,7 +201,6 @@ pub(super) async fn snapshot(
     Path(id): Path<String>,
     body: Body<KeepBody>,
 ) -> Result<Response, E2bError> {
-    body.0.body.check()?;
     let sandbox = owned(&serving, &caller, &id)?;
     let state = take(&serving, &sandbox, body.0.body.name).await?;
     Ok((StatusCode::CREATED, axum::Json(told(&state))).into_response())

@@ -55,6 +55,8 @@ struct Detail {
     allow_internet_access: bool,
     network: Value,
     lifecycle: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_mode: Option<&'static str>,
 }
 
 /// The version in the name of a response's header that says where the next page begins.
@@ -83,6 +85,7 @@ impl Detail {
             allow_internet_access: !session.allowed.network.is_none(),
             network: network(sandbox),
             lifecycle: lifecycle(&sandbox.asked),
+            pause_mode: None,
         }
     }
 
@@ -106,6 +109,7 @@ impl Detail {
             allow_internet_access: false,
             network: json!({}),
             lifecycle: lifecycle(kept.asked()),
+            pause_mode: Some("filesystem"),
         }
     }
 }
@@ -120,7 +124,11 @@ fn lifecycle(asked: &Asked) -> Value {
 fn network(sandbox: &Sandbox) -> Value {
     let allowed = &sandbox.session.allowed.network;
     let listed = if allowed.is_none() { Vec::new() } else { vec![allowed.to_string()] };
-    json!({ "allowOut": listed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": sandbox.is_public })
+    let mut told = json!({ "allowOut": listed, "denyOut": ["0.0.0.0/0"], "allowPublicTraffic": sandbox.is_public });
+    if let Some(host) = &sandbox.asked.masked_host {
+        told["maskRequestHost"] = json!(host);
+    }
+    told
 }
 
 pub(super) async fn detail(

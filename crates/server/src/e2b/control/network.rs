@@ -19,6 +19,7 @@ pub(super) struct Network {
     allow_out: Option<Vec<String>>,
     deny_out: Option<Vec<String>>,
     allow_public_traffic: Option<bool>,
+    mask_request_host: Option<String>,
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -32,6 +33,8 @@ pub(super) struct NetworkAsk {
     pub(super) destinations: Vec<Destination>,
     /// Ports are reached with a token.
     pub(super) is_private: bool,
+    /// The host that programs inside are told instead of `localhost`.
+    pub(super) masked_host: Option<String>,
 }
 
 /// Everything there is, as E2B's clients write it.
@@ -61,6 +64,7 @@ impl Network {
             is_none: denies_all && destinations.is_empty(),
             destinations,
             is_private: self.allow_public_traffic == Some(false),
+            masked_host: self.mask_request_host.as_deref().filter(|host| !host.is_empty()).map(masked_host).transpose()?,
         })
     }
 
@@ -79,6 +83,21 @@ impl Network {
                 name.escape_debug()
             ))),
         }
+    }
+}
+
+/// Names of hosts end at this length.
+const LONGEST_HOST: usize = 255;
+
+/// A host as a request names it, with `${PORT}` where the port belongs that is asked for.
+fn masked_host(host: &str) -> Result<String, E2bError> {
+    let named: Option<http::uri::Authority> = crate::e2b::ports::masked(host, u16::MAX).parse().ok();
+    match named.filter(|named| !named.as_str().contains('@') && host.len() <= LONGEST_HOST) {
+        Some(_) => Ok(host.to_owned()),
+        None => Err(E2bError::bad(format!(
+            "network.maskRequestHost: `{}` is no host; write a name, and `:${{PORT}}` behind it if programs inside are to see the port",
+            host.escape_debug()
+        ))),
     }
 }
 
@@ -121,7 +140,8 @@ pub(super) async fn change(
     let ChangeBody { allow_internet_access, network } = body.0.body;
     let ask = network.ask(allow_internet_access)?;
     let has_none = sandbox.session.allowed.network.is_none();
-    match ask.destinations.is_empty() && (has_none || !ask.is_none) && (!ask.is_private || !sandbox.is_public) {
+    let is_as_it_was = ask.masked_host.is_none() || ask.masked_host == sandbox.asked.masked_host;
+    match ask.destinations.is_empty() && (has_none || !ask.is_none) && (!ask.is_private || !sandbox.is_public) && is_as_it_was {
         true => Ok(http::StatusCode::NO_CONTENT),
         false => Err(E2bError::bad(
             "what a sandbox may reach is decided when it is made and cannot be changed afterwards; make another one with the network that it needs",
@@ -151,12 +171,16 @@ mod tests {
             r#"{"allowOut":["10.1.2.3"]}"#,
             r#"{"allowOut":["a b"]}"#,
             r#"{"dnsServers":["8.8.8.8"]}"#,
-            r#"{"maskRequestHost":"x"}"#,
+            r#"{"maskRequestHost":"a b"}"#,
+            r#"{"maskRequestHost":"user@a.example"}"#,
+            r#"{"maskRequestHost":"a.example\r\nX: y"}"#,
+            r#"{"maskRequestHost":"a.example/path"}"#,
             r#"{"rules":{"a.example":[{"transform":{"headers":{"A":"b"}}}]}}"#,
             r#"{"egressProxy":{"address":"x"}}"#,
         ] {
             assert!(ask(refused, None).is_err(), "{refused}");
         }
+        assert_eq!(ask(r#"{"maskRequestHost":"a.example:${PORT}"}"#, None).unwrap().masked_host.as_deref(), Some("a.example:${PORT}"));
         assert!(ask(r#"{"dnsServers":[],"rules":{},"egressProxy":null}"#, None).is_ok(), "what says nothing is no ask");
     }
 }

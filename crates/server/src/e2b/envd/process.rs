@@ -103,7 +103,7 @@ async fn start(call: Call) -> Result<Response, Fault> {
     };
     let (command, mut listening) = sandbox.session.start(body.command(wall, folder)?).await?;
     let mut waiting = Batch::default();
-    match first_words(&command, &mut listening, &mut waiting).await {
+    match first_words(&command, &mut listening, &mut waiting) {
         Some(end) => Ok(told_whole(sandbox, waiting, end, line)),
         None => Ok(tell(sandbox, command, listening, waiting, keepalive, line)),
     }
@@ -121,28 +121,16 @@ fn told_whole(sandbox: Arc<Sandbox>, waiting: Batch, end: CommandEnd, line: Line
     }
 }
 
-/// How long the first words of a command wait for more, so that a short one is told of in one piece.
-const MOMENT: Duration = Duration::from_millis(2);
-
-/// What a command says in its first moment; answers with how it ended, if it ended by itself within it.
-async fn first_words(command: &SessionCommand, listening: &mut Subscription, waiting: &mut Batch) -> Option<CommandEnd> {
+/// What a command has said by now; answers with how it ended, if it has.
+fn first_words(command: &SessionCommand, listening: &mut Subscription, waiting: &mut Batch) -> Option<CommandEnd> {
     let has_terminal = command.request.terminal.is_some();
-    let mut heard = listening.next().await;
-    let moment = tokio::time::Instant::now() + MOMENT;
-    loop {
-        match heard {
-            Some((_, CommandEvent::Ended(end))) => return Some(end),
-            Some((_, event)) => waiting.add(&json!({ "event": word(&event, has_terminal) })),
-            None => return None,
+    while !waiting.is_large() {
+        match listening.try_next()? {
+            (_, CommandEvent::Ended(end)) => return Some(end),
+            (_, event) => waiting.add(&json!({ "event": word(&event, has_terminal) })),
         }
-        if waiting.is_large() {
-            return None;
-        }
-        heard = match tokio::time::timeout_at(moment, listening.next()).await {
-            Ok(heard) => heard,
-            Err(_) => return None,
-        };
     }
+    None
 }
 
 impl StartBody {
@@ -199,9 +187,9 @@ impl Selector {
     fn running(self, sandbox: &Sandbox) -> Result<Arc<SessionCommand>, Fault> {
         let which = self.which()?;
         let found = sandbox.session.find(&which)?;
-        match found.end() {
-            None => Ok(found),
-            Some(_) => Err(Fault::new(Status::NotFound, format!("process {which} has ended"))),
+        match found.has_ended() {
+            false => Ok(found),
+            true => Err(Fault::new(Status::NotFound, format!("process {which} has ended"))),
         }
     }
 }
@@ -336,7 +324,7 @@ fn signal_word(signal: &str) -> String {
 /// The commands that run.
 async fn list(call: Call) -> Result<Value, Fault> {
     let _: Map<String, Value> = rpc::unary(&call.serving, call.request).await?;
-    let running = call.sandbox.session.commands().into_iter().filter(|command| command.end().is_none());
+    let running = call.sandbox.session.commands().into_iter().filter(|command| !command.has_ended());
     let told: Vec<Value> = running.filter_map(|command| Some(process(&command, command.pid()?))).collect();
     Ok(json!({ "processes": told }))
 }

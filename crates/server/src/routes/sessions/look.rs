@@ -64,7 +64,7 @@ impl SessionView {
             metadata: session.about.metadata.clone(),
             cpu_ms: u64::try_from(usage.cpu.as_millis()).unwrap_or(u64::MAX),
             memory_peak_bytes: usage.memory_peak_bytes,
-            commands_running: session.commands().iter().filter(|command| command.end().is_none()).count() as u64,
+            commands_running: session.commands().iter().filter(|command| !command.has_ended()).count() as u64,
             port_token: sandbox.map(|sandbox| sandbox.traffic_token.clone()),
             public_ports: sandbox.is_some_and(|sandbox| sandbox.is_public),
         }

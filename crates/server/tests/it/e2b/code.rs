@@ -1,10 +1,12 @@
 //! The code interpreter: contexts, and lines that are told as cells run.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::wire::{Answer, CODE, Sandbox, ask, until};
+use super::wire::{Answer, CODE, ENVD, Sandbox, ask, until};
 use crate::rig::Rig;
 
 fn call(sandbox: &Sandbox<'_>, method: &str, path: &str, body: &Value) -> Answer {
@@ -97,30 +99,58 @@ fn a_restart_ends_the_cell_that_runs() {
     assert_eq!(of(&execute(&sandbox, &json!({"code": "1 + 1", "context_id": id})), "result")[0]["text"], "2");
 }
 
-#[test]
-fn a_client_that_goes_away_interrupts_its_cell_and_a_silent_one_is_kept_alive() {
-    let rig = Rig::new();
-    let sandbox = Sandbox::new(&rig);
-    execute(&sandbox, &json!({"code": "x = 5"}));
-    let body = json!({"code": "import time; time.sleep(60)"}).to_string();
+/// Gives a cell, whose answer is read as it comes.
+fn begin(sandbox: &Sandbox<'_>, code: &str) -> TcpStream {
+    let body = json!({ "code": code }).to_string();
     let head = format!(
         "POST /execute HTTP/1.1\r\nHost: localhost\r\n{}X-Access-Token: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         sandbox.route(CODE),
         sandbox.token.as_deref().unwrap(),
         body.len()
     );
-    let mut stream = rig.connect();
-    std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
-    let (begun, mut seen) = (Instant::now(), String::new());
-    while !seen.contains("{\"type\":\"keepalive\"}") {
+    let mut stream = sandbox.rig.connect();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+fn hear(stream: &mut TcpStream, text: &str) {
+    let mut seen = String::new();
+    while !seen.contains(text) {
         let mut piece = [0; 1024];
-        let read = std::io::Read::read(&mut stream, &mut piece).unwrap();
+        let read = stream.read(&mut piece).unwrap();
         assert!(read > 0, "{seen}");
         seen += &String::from_utf8_lossy(&piece[..read]);
     }
+}
+
+#[test]
+fn a_client_that_goes_away_interrupts_its_cell_and_a_silent_one_is_kept_alive() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    execute(&sandbox, &json!({"code": "x = 5"}));
+    let begun = Instant::now();
+    let mut stream = begin(&sandbox, "import time; time.sleep(60)");
+    hear(&mut stream, "{\"type\":\"keepalive\"}");
     assert!(begun.elapsed() < Duration::from_secs(10));
     drop(stream);
     let begun = Instant::now();
     assert_eq!(of(&execute(&sandbox, &json!({"code": "x"})), "result")[0]["text"], "5", "its state is kept");
     assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_answer_of_a_cell_breaks_off_when_its_sandbox_is_killed() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    let mut stream = begin(&sandbox, "print('begun'); import time; time.sleep(60)");
+    hear(&mut stream, "begun");
+    assert_eq!(sandbox.delete().status, 204);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).map(drop).unwrap_or_default();
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(
+        !rest.contains("error") && !rest.contains("end_of_execution") && !rest.ends_with("0\r\n\r\n"),
+        "not the cell's own end: {rest}"
+    );
+    assert_eq!(ask(&rig, "GET", "/health", &sandbox.route(ENVD), b"").status, 502);
 }

@@ -3,6 +3,7 @@
 mod code;
 mod control;
 mod files;
+mod keeping;
 mod network;
 mod process;
 mod routing;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire::{Answer, Sandbox, control};
+use super::wire::{Answer, Sandbox, ask, control, until};
 use crate::rig::{Rig, open, options};
 
 const PROFILE: &str = "
@@ -95,7 +95,7 @@ fn more_is_refused_with_the_rule() {
         (json!({"allowOut": ["0.0.0.0/0"]}), "allowOut"),
         (json!({"allowOut": ["1.1.1.1"]}), "allowOut"),
         (json!({"dnsServers": ["8.8.8.8"]}), "dnsServers"),
-        (json!({"maskRequestHost": "x"}), "maskRequestHost"),
+        (json!({"maskRequestHost": "a b"}), "maskRequestHost"),
         (json!({"httpsPorts": [8443]}), "httpsPorts"),
         (json!({"egressProxy": {"address": "x:1"}}), "egressProxy"),
         (json!({"rules": {"api.example.com": [{"transform": {"headers": {"A": "b"}}}]}}), "rules"),
@@ -115,4 +115,42 @@ fn what_stands_keeps_its_network() {
     assert_eq!(change(json!({"denyOut": ["0.0.0.0/0"]})), 400);
     assert_eq!(change(json!({"allowOut": ["api.example.com"], "denyOut": ["0.0.0.0/0"]})), 400);
     assert_eq!(change(json!({"allow_internet_access": false})), 400);
+    assert_eq!(change(json!({"maskRequestHost": "a.example"})), 400);
+}
+
+#[test]
+fn programs_inside_see_the_host_that_a_client_names() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::with(&rig, json!({"network": {"maskRequestHost": "front.example:${PORT}"}}));
+    let detail = || control(&rig, &rig.e2b_key, "GET", &format!("/sandboxes/{}", sandbox.id), None).json()["network"].clone();
+    assert_eq!(detail()["maskRequestHost"], "front.example:${PORT}");
+    assert_eq!(seen(&sandbox), "front.example:8000");
+    let post =
+        |path: &str, body: &Value| control(&rig, &rig.e2b_key, "POST", &format!("/sandboxes/{}/{path}", sandbox.id), Some(body)).status;
+    assert_eq!((post("pause", &json!({})), post("connect", &json!({"timeout": 60}))), (204, 201));
+    assert_eq!(seen(&sandbox), "front.example:8000", "also when it goes on");
+    let change = |host: &str| {
+        let body = json!({ "maskRequestHost": host });
+        control(&rig, &rig.e2b_key, "PUT", &format!("/sandboxes/{}/network", sandbox.id), Some(&body)).status
+    };
+    assert_eq!((change("front.example:${PORT}"), change("other.example")), (204, 400));
+    let plain = Sandbox::new(&rig);
+    assert_eq!(seen(&plain), "localhost:8000");
+}
+
+/// The host that a program inside is told, whatever the request said.
+fn seen(sandbox: &Sandbox<'_>) -> String {
+    let program = "import http.server
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(','.join(self.headers.get_all('Host')).encode())
+http.server.HTTPServer(('', 8000), Page).serve_forever()";
+    let mut server =
+        sandbox.stream("process.Process/Start", "", &json!({"process": {"cmd": "python3", "args": ["-c", program]}, "stdin": false}));
+    server.pid();
+    let page = || ask(sandbox.rig, "GET", "/", &sandbox.route(8000), b"");
+    until("the page", || page().status == 200);
+    page().text()
 }

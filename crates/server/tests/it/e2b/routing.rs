@@ -70,6 +70,59 @@ c.close()";
 }
 
 #[test]
+fn what_listens_inside_keeps_the_server_busy_with_nothing() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    let flood = "import socket, threading
+def serve(port, text):
+    listener = socket.create_server(('127.0.0.1', port))
+    while True:
+        taken, _ = listener.accept()
+        threading.Thread(target=send, args=(taken, text), daemon=True).start()
+def send(taken, text):
+    try:
+        taken.recv(65536)
+        if not text: taken.sendall(b'HTTP/1.1 200 OK\\r\\n'); text = b'A: ' + b'a' * 8000 + b'\\r\\n'
+        while True: taken.sendall(text * 1000)
+    except OSError: pass
+threading.Thread(target=serve, args=(8000, b'HTTP/1.1 100 Continue\\r\\n\\r\\n')).start()
+threading.Thread(target=serve, args=(8001, None)).start()
+print('ready', flush=True)";
+    let mut server =
+        sandbox.stream("process.Process/Start", "", &json!({"process": {"cmd": "python3", "args": ["-c", flood]}, "stdin": false}));
+    server.until("ready");
+    for port in [8000, 8001] {
+        let answers: Vec<_> = std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..4).map(|_| scope.spawn(|| ask(&rig, "GET", "/", &sandbox.route(port), b""))).collect();
+            assert_eq!(rig.get("/healthz").status, 200);
+            asking.into_iter().map(|asked| asked.join().unwrap()).collect()
+        });
+        answers.iter().for_each(|answer| assert_eq!(answer.status, 502, "{port}: {answer:?}"));
+    }
+}
+
+#[test]
+fn an_answer_from_inside_has_one_length_and_switches_nothing_by_itself() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    let odd = "import socket
+def answer(port, text):
+    listener = socket.create_server(('127.0.0.1', port))
+    return lambda: [(taken.recv(65536), taken.sendall(text.replace('|', chr(13) + chr(10)).encode()), taken.close()) for taken in [listener.accept()[0]]]
+two = answer(8000, 'HTTP/1.1 200 OK|Content-Length: 5|Transfer-Encoding: chunked||2|ok|0||HTTP/1.1 200 OK|Content-Length: 4||evil')
+switch = answer(8001, 'HTTP/1.1 101 Switching Protocols|Connection: upgrade|Upgrade: own||HTTP/1.1 200 OK|Content-Length: 4||evil')
+print('ready', flush=True)
+two(); switch()";
+    let mut server =
+        sandbox.stream("process.Process/Start", "", &json!({"process": {"cmd": "python3", "args": ["-c", odd]}, "stdin": false}));
+    server.until("ready");
+    let two = ask(&rig, "GET", "/", &sandbox.route(8000), b"");
+    assert_eq!((two.status, two.body.as_slice()), (200, b"ok".as_slice()), "{two:?}");
+    let switch = ask(&rig, "GET", "/", &sandbox.route(8001), b"");
+    assert!(switch.status == 502 && !switch.body.ends_with(b"evil"), "{switch:?}");
+}
+
+#[test]
 fn a_connection_is_kept_or_its_end_is_told() {
     let rig = Rig::new();
     let sandbox = Sandbox::new(&rig);

@@ -27,6 +27,21 @@ fn a_second_reply_to_one_request_goes_nowhere() {
     assert!(!answer.contains("smuggled") && statuses(&answer)[0] == "204", "{answer}");
 }
 
+/// Interim replies are passed over, but not for as long as a host likes.
+#[test]
+fn interim_replies_without_end_are_given_up() {
+    const INTERIM: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let (answer, _server, _rig) = asked_twice(format!("{}{}", INTERIM.repeat(100), reply("mine")));
+    assert!(answer.contains("mine") && statuses(&answer)[0] == "200", "{answer}");
+    let endless = Server::new(|mut stream, _| {
+        read_request(&mut stream);
+        while stream.write_all(INTERIM.repeat(1000).as_bytes()).is_ok() {}
+    });
+    let place = format!("127.0.0.1:{}", endless.port);
+    let rig = rules(&[format!("http://{place}")]);
+    assert!(rig.get(&format!("http://{place}/")).starts_with("HTTP/1.1 502 "));
+}
+
 #[test]
 fn a_reply_with_two_lengths_has_one_end() {
     let (answer, _server, _rig) =
