@@ -53,7 +53,7 @@ fi
 for tool in "$@"; do
     case $tool in
         venv) # the reference library that verifies our envelopes, and the libraries that programs compute with, in a place of their own
-            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib, requests, uv' >/dev/null 2>&1; then
+            if ! target/test-tools/bin/python -c 'import securesystemslib, cryptography, numpy, pandas, matplotlib, ipykernel, requests, uv' >/dev/null 2>&1; then
                 rm -rf target/test-tools
                 /usr/bin/python3 -m venv target/test-tools
                 target/test-tools/bin/pip install --quiet --disable-pip-version-check -r scripts/test-tools.txt

@@ -33,6 +33,15 @@ impl Worker {
         Self::start_as(Language::Python, &argv)
     }
 
+    /// Python with IPython and what is computed and drawn with.
+    pub(super) fn ipython() -> Self {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/test-tools/bin/python");
+        assert!(std::path::Path::new(place).exists(), "{place} is missing: `make test` sets up target/test-tools");
+        let mut argv = Language::Python.command();
+        argv[0] = OsText::from(place);
+        Self::start_as(Language::Python, &argv)
+    }
+
     fn start_as(language: Language, argv: &[OsText]) -> Self {
         let mut command = Command::new(argv[0].as_os_str());
         command.args(argv[1..].iter().map(|word| word.as_os_str())).process_group(0);
