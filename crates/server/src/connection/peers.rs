@@ -152,6 +152,10 @@ mod tests {
             wanted.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
         };
         let peers = Peers::new(3, 2);
+        let counts = || {
+            let counted = peers.counted();
+            (counted.all.len(), counted.of_one.len())
+        };
         let enter = |address: &str| peers.enter(address.parse().unwrap());
         let (one, two, other) = (enter("10.0.0.1").unwrap(), enter("10.0.0.1").unwrap(), enter("10.0.0.2").unwrap());
         assert!(enter("10.0.0.3").is_none(), "nobody rests");
@@ -168,12 +172,8 @@ mod tests {
         one.work();
         assert!(enter("10.0.0.4").is_none(), "who is answered stays");
         drop((two, other));
-        let counted = || {
-            let counted = peers.counted();
-            (counted.all.len(), counted.of_one.len())
-        };
-        assert_eq!(counted(), (3, 2), "who made room frees nothing twice");
+        assert_eq!(counts(), (3, 2), "who made room frees nothing twice");
         drop((one, third, fourth));
-        assert_eq!(counted(), (0, 0));
+        assert_eq!(counts(), (0, 0));
     }
 }

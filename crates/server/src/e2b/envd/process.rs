@@ -21,7 +21,8 @@ use crate::e2b::control::variables;
 use crate::e2b::sandboxes::Sandbox;
 
 /// Numbers of signals, by the names of the protocol.
-const SIGNALS: &[(&str, i32)] = &[("SIGNAL_SIGTERM", 15), ("SIGNAL_SIGKILL", 9)];
+const SIGNALS: &[(&str, i32)] = &[("SIGNAL_SIGTERM", 15), ("SIGNAL_SIGKILL", KILL)];
+const KILL: i32 = 9;
 
 pub(super) async fn answer(procedure: &str, call: Call) -> Response {
     match procedure {
@@ -417,8 +418,24 @@ async fn signal(call: Call) -> Result<Value, Fault> {
     let signal = SIGNALS.iter().find(|(name, _)| *name == body.signal).map(|(_, number)| *number);
     let signal = signal.ok_or_else(|| Fault::invalid(format!("`{}` is not a signal that can be sent", body.signal.escape_debug())))?;
     let command = body.process.running(&call.sandbox)?;
+    let listening = command.listen(ListenFrom::Now);
     call.sandbox.session.signal(&command, signal)?;
+    if signal == KILL {
+        // One that is not gone by then is told of as killed all the same: nothing that it does can stop that.
+        tokio::time::timeout(GONE_WITHIN, until_end(listening)).await.unwrap_or_default();
+    }
     Ok(json!({}))
+}
+
+/// How long a client waits for a process that it kills: it looks at once whether it is gone.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
+
+async fn until_end(mut listening: Subscription) {
+    while let Some((_, event)) = listening.next().await {
+        if matches!(event, CommandEvent::Ended(_)) {
+            return;
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -147,6 +147,22 @@ fn signals_reach_what_runs() {
 }
 
 #[test]
+fn what_is_killed_is_gone_when_the_answer_comes() {
+    let rig = Rig::new();
+    let sandbox = Sandbox::new(&rig);
+    for line in ["exec sleep 30", "trap '' TERM INT HUP; while :; do :; done", "sleep 30 & wait"] {
+        for _ in 0..20 {
+            let mut killed = sandbox.bash(line);
+            let pid = killed.pid();
+            let kill = selected(pid, &json!({"signal": "SIGNAL_SIGKILL"}));
+            assert_eq!(sandbox.call("process.Process/SendSignal", &kill).status, 200);
+            let look = sandbox.bash(&format!("kill -0 {pid}")).heard();
+            assert_eq!(look.end["exitCode"], 1, "{line}: {look:?}");
+        }
+    }
+}
+
+#[test]
 fn a_terminal_has_a_size_that_changes() {
     let rig = Rig::new();
     let sandbox = Sandbox::new(&rig);
