@@ -33,7 +33,7 @@ pub struct Limits {
     pub body_pause: Duration,
     /// How long a body may take in all.
     pub body_time: Duration,
-    /// How long a client may take nothing of what is sent to it.
+    /// How long a client may take nothing of what is sent to it, and how long a tunnel to a port goes on once one side of it has ended.
     pub write_pause: Duration,
     /// How long a TLS handshake may take.
     pub handshake_time: Duration,

@@ -93,6 +93,7 @@ where
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Peer(address.ip()));
         request.extensions_mut().insert(line.clone());
+        request.extensions_mut().insert(answered_at.clone());
         let answering = Answering::on(&answered_at);
         let (parts, body) = request.into_parts();
         let (body, reading) = Watched::new(body);

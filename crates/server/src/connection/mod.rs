@@ -11,7 +11,7 @@ mod whole;
 
 pub(crate) use accept::{Listening, accept};
 pub(crate) use line::Line;
-pub(crate) use peers::network_of;
+pub(crate) use peers::{Place, network_of};
 pub(crate) use tls::acceptor;
 
 /// From where a request comes.

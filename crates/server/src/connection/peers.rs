@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -30,12 +30,14 @@ struct Seat {
     network: IpAddr,
     /// The turn at which it came to rest; 0 while it does not rest.
     rests_since: AtomicU64,
+    /// It went on in another protocol, and never rests.
+    is_opaque: AtomicBool,
     is_wanted: Notify,
 }
 
 /// A connection's place among the others, free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     peers: Arc<Peers>,
     number: u64,
     seat: Arc<Seat>,
@@ -57,7 +59,7 @@ impl Peers {
             counted.make_room(None)?;
         }
         let number = self.turn();
-        let seat = Arc::new(Seat { network, rests_since: AtomicU64::new(0), is_wanted: Notify::new() });
+        let seat = Arc::new(Seat { network, rests_since: AtomicU64::new(0), is_opaque: AtomicBool::new(false), is_wanted: Notify::new() });
         counted.all.insert(number, seat.clone());
         *counted.of_one.entry(network).or_default() += 1;
         drop(counted);
@@ -98,8 +100,17 @@ impl Place {
         self.seat.rests_since.store(0, Ordering::Release);
     }
 
+    /// It goes on in another protocol: whoever passes that on holds the place, and it makes no room.
+    pub(crate) fn go_opaque(&self) {
+        self.seat.is_opaque.store(true, Ordering::Release);
+        self.work();
+    }
+
     /// It was answered, and nothing is asked.
     pub(super) fn rest(&self) {
+        if self.seat.is_opaque.load(Ordering::Acquire) {
+            return;
+        }
         self.seat.rests_since.store(self.peers.turn(), Ordering::Release);
     }
 

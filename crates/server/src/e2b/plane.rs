@@ -81,7 +81,7 @@ async fn answer(serving: &Arc<Serving>, target: Target, request: Request) -> Res
         }
         port => {
             check_traffic(&sandbox, request.headers())?;
-            ports::forward(&sandbox, port, request).await
+            ports::forward(&sandbox, port, request, serving.limits.write_pause).await
         }
     }
 }

@@ -9,15 +9,20 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use ringfence_egress::ReplyHead;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, split};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use super::error::E2bError;
 use super::sandboxes::Sandbox;
-use crate::connection::Line;
+use crate::connection::{Line, Place};
 
 /// How long connecting and the head of an answer may take.
-const CONNECT: std::time::Duration = std::time::Duration::from_secs(5);
-const HEAD: std::time::Duration = std::time::Duration::from_secs(300);
+const CONNECT: Duration = Duration::from_secs(5);
+const HEAD: Duration = Duration::from_secs(300);
 
 /// Bytes that the head of an answer may have.
 const MOST_OF_A_HEAD: usize = 64 << 10;
@@ -37,8 +42,9 @@ const OF_A_CONNECTION: &[&str] = &[
 /// Fields by which our own clients are known, which are nobody's business inside.
 const OURS: &[&str] = &["x-api-key", "x-access-token", "e2b-traffic-access-token", "e2b-sandbox-id", "e2b-sandbox-port"];
 
-/// Passes a request on to a port inside, and its answer back.
-pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) -> Result<Response, E2bError> {
+/// Passes a request on to a port inside, and its answer back. Where both go on in another protocol, neither is held for longer than `half_open` once the
+/// other has ended.
+pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request, half_open: Duration) -> Result<Response, E2bError> {
     let stream = connect(sandbox, port).await?;
     let (stream, head) = ReplyHead::bound(stream);
     let shaken = http1::Builder::new().max_buf_size(MOST_OF_A_HEAD).handshake(TokioIo::new(stream)).await;
@@ -48,18 +54,20 @@ pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) 
     let switched = upgrade_of(request.headers());
     let outside = switched.is_some().then(|| hyper::upgrade::on(&mut request));
     let line = request.extensions().get::<Line>().cloned().unwrap_or_default();
+    let place = request.extensions().get::<Arc<Place>>().cloned();
     let host = sandbox.asked.masked_host.as_deref().map_or_else(|| format!("localhost:{port}"), |host| masked(host, port));
     prepare(&mut request, &host, switched.as_ref());
-    let answered = tokio::time::timeout(HEAD, sender.send_request(request)).await;
+    let answered = timeout(HEAD, sender.send_request(request)).await;
     let mut answered = answered.map_err(|_| broken(sandbox, port))?.map_err(|_| broken(sandbox, port))?;
     head.begun();
     if let (StatusCode::SWITCHING_PROTOCOLS, Some(outside)) = (answered.status(), outside) {
         let inside = hyper::upgrade::on(&mut answered);
         line.go_opaque();
+        place.iter().for_each(|place| place.go_opaque());
         tokio::spawn(async move {
+            let _place = place; // as long as it goes on it is a connection like any other
             if let (Ok(outside), Ok(inside)) = (outside.await, inside.await) {
-                let copied = tokio::io::copy_bidirectional(&mut TokioIo::new(outside), &mut TokioIo::new(inside)).await;
-                copied.map(drop).unwrap_or_default(); // it ends with either side
+                tunnel(TokioIo::new(outside), TokioIo::new(inside), half_open).await;
             }
         });
         return Ok(answered.map(|_| Body::empty()).into_response());
@@ -68,6 +76,23 @@ pub(super) async fn forward(sandbox: &Sandbox, port: u16, mut request: Request) 
         true => Err(broken(sandbox, port)), // it switches although nobody asked it to
         false => Ok(dress(answered)),
     }
+}
+
+/// Passes bytes on in both ways. One side may end before the other, but not for ever.
+async fn tunnel(outside: impl AsyncRead + AsyncWrite, inside: impl AsyncRead + AsyncWrite, half_open: Duration) {
+    let ((from_outside, to_outside), (from_inside, to_inside)) = (split(outside), split(inside));
+    let (mut inward, mut outward) = (pin!(pass_on(from_outside, to_inside)), pin!(pass_on(from_inside, to_outside)));
+    let rest = tokio::select! {
+        () = &mut inward => timeout(half_open, outward).await,
+        () = &mut outward => timeout(half_open, inward).await,
+    };
+    rest.unwrap_or_default();
+}
+
+/// Whichever side breaks off ends it.
+async fn pass_on(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    copy(&mut from, &mut to).await.map(drop).unwrap_or_default();
+    to.shutdown().await.unwrap_or_default();
 }
 
 /// An answer as it is passed on: with one length, where it came with two.
@@ -91,7 +116,7 @@ async fn connect(sandbox: &Sandbox, port: u16) -> Result<TcpStream, E2bError> {
     let socket = sandbox.session.socket(port).await?;
     let socket = TcpSocket::from_std_stream(std::net::TcpStream::from(socket));
     let target = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let connected = tokio::time::timeout(CONNECT, socket.connect(target)).await;
+    let connected = timeout(CONNECT, socket.connect(target)).await;
     connected.ok().and_then(Result::ok).ok_or_else(|| E2bError::closed_port(sandbox.id(), port))
 }
 

@@ -69,6 +69,49 @@ c.close()";
     assert!(crate::rig::until_end(&mut stream).ends_with("heard: \0no HTTP\n"));
 }
 
+/// A tunnel to a port is counted among the connections for as long as it goes on, which is not for ever once its client is gone.
+#[test]
+fn a_tunnel_keeps_its_place() {
+    let rig = Rig::with(ringfence_server::ServeOptions {
+        limits: ringfence_server::Limits {
+            connections_of_one_peer: 3,
+            write_pause: std::time::Duration::from_secs(1),
+            ..Default::default()
+        },
+        ..crate::rig::options()
+    });
+    let sandbox = Sandbox::new(&rig);
+    let switch = "import socket
+s = socket.create_server(('127.0.0.1', 8000))
+print('ready', flush=True)
+held = []
+while True:
+    c, _ = s.accept()
+    while b'\\r\\n\\r\\n' not in c.recv(65536): pass
+    c.sendall(b'HTTP/1.1 101 Switching Protocols\\r\\nConnection: upgrade\\r\\nUpgrade: own\\r\\n\\r\\n')
+    held.append(c)";
+    let mut server =
+        sandbox.stream("process.Process/Start", "", &json!({"process": {"cmd": "python3", "args": ["-c", switch]}, "stdin": false}));
+    server.until("ready");
+    let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: own\r\n{}\r\n", sandbox.route(8000));
+    let tunnels: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = rig.connect();
+            std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
+            let mut first = [0; 512];
+            let read = std::io::Read::read(&mut stream, &mut first).unwrap();
+            assert!(first[..read].starts_with(b"HTTP/1.1 101 "));
+            stream
+        })
+        .collect();
+    let health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    assert_eq!(rig.say(health), "", "the stream of the command and two tunnels are all that there may be");
+    drop(tunnels);
+    while rig.say(health).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn what_listens_inside_keeps_the_server_busy_with_nothing() {
     let rig = Rig::new();
