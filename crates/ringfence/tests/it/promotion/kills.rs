@@ -248,7 +248,8 @@ fn pr_07_after_a_kill_at_every_step_of_applying_it_took_effect_once() {
             let approval = Rig::approval(&victim.rig.promote(&digest, target));
             let mut killed = faulty(&victim.rig.place, Fault::Kill(step), &["approval", "approve", &approval, "--as", "anna"]);
             let status = killed.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
-            assert!(status.code().is_none() || step + 5 > steps, "step {step} of {steps} was not reached");
+            // How often it waits is not the same each time, so that the last steps may not be there.
+            assert!(status.code().is_none() || step + steps / 6 > steps, "step {step} of {steps} was not reached");
             victim.bring_to_its_end(&format!("{target}, step {step} of {steps}"), &digest, &before);
         }
         println!("{target}: killed at {} of the {steps} steps of applying: each took effect once", spread(steps, most).len());
