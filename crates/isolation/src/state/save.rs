@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::vec::IntoIter;
 
-use rustix::fs::{FileType, OFlags, Stat, fstat, readlinkat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, chmod, fstat, readlinkat};
 use rustix::io::Errno;
 
 use super::error::{StateError, at, copying, escaped};
@@ -67,15 +67,33 @@ struct Level {
     /// Beneath the tree.
     folder: Vec<u8>,
     names: IntoIter<(Vec<u8>, FileType)>,
+    /// Its mode, where it was opened for as long as this takes.
+    closed: Option<Mode>,
+}
+
+/// Who may do nothing more than the agent has to give itself the rights that the agent took from itself: to a file for the moment in which it is opened, to
+/// a folder for as long as its entries are on their way.
+fn open_up(handle: &OwnedFd, mode: Mode, rights: Mode) -> Result<(), Errno> {
+    set_mode(handle, mode | rights)
+}
+
+fn set_mode(handle: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode)
 }
 
 impl Saving<'_, '_> {
     /// One tree, each folder before what is in it. No descriptor stays open on the way, so no tree is too deep for the process.
     fn tree(&mut self, name: &str, tree: BorrowedFd<'_>) -> Result<(), StateError> {
         let mut levels: Vec<Level> = self.entry(name, tree, Vec::new())?.into_iter().collect();
+        let walked = self.walk(name, tree, &mut levels);
+        levels.iter().rev().for_each(|level| close(tree, level)); // where it broke off
+        walked
+    }
+
+    fn walk(&mut self, name: &str, tree: BorrowedFd<'_>, levels: &mut Vec<Level>) -> Result<(), StateError> {
         while let Some(level) = levels.last_mut() {
             let Some((entry, _)) = level.names.next() else {
-                levels.pop();
+                levels.pop().iter().for_each(|level| close(tree, level));
                 continue;
             };
             if level.folder.len() + entry.len() >= MOST_PATH {
@@ -96,8 +114,8 @@ impl Saving<'_, '_> {
         };
         let status = at(fstat(&handle), &stands)?;
         match FileType::from_raw_mode(status.st_mode) {
-            FileType::RegularFile => self.file(&handle, self.described(stands, Kind::File, &status)).map(|()| None),
-            FileType::Directory => self.folder(&handle, self.described(stands, Kind::Folder, &status), path),
+            FileType::RegularFile => self.file(&handle, self.described(stands, Kind::File, &status), mode_of(&status)).map(|()| None),
+            FileType::Directory => self.folder(&handle, self.described(stands, Kind::Folder, &status), mode_of(&status), path),
             FileType::Symlink => self.link(&handle, self.described(stands, Kind::Link, &status)).map(|()| None),
             _ => {
                 self.saved.left_out += 1;
@@ -128,11 +146,27 @@ impl Saving<'_, '_> {
         }
     }
 
-    fn folder(&mut self, handle: &OwnedFd, entry: Entry, path: Vec<u8>) -> Result<Option<Level>, StateError> {
-        let open = at(beneath::open(handle.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY), &entry.path)?;
-        let names = at(beneath::list(&open), &entry.path)?.into_iter();
-        self.begin(&entry)?;
-        Ok(Some(Level { folder: path, names }))
+    fn folder(&mut self, handle: &OwnedFd, entry: Entry, mode: Mode, path: Vec<u8>) -> Result<Option<Level>, StateError> {
+        let is_closed = self.is_ours() && !mode.contains(Mode::RUSR | Mode::XUSR);
+        if is_closed {
+            at(open_up(handle, mode, Mode::RUSR | Mode::XUSR), &entry.path)?;
+        }
+        let listed = beneath::open(handle.as_fd(), b"", OFlags::RDONLY | OFlags::DIRECTORY).and_then(|open| beneath::list(&open));
+        let listed = at(listed, &entry.path).and_then(|names| self.begin(&entry).map(|()| names));
+        match listed {
+            Ok(names) => Ok(Some(Level { folder: path, names: names.into_iter(), closed: is_closed.then_some(mode) })),
+            Err(error) => {
+                if is_closed {
+                    set_mode(handle, mode).unwrap_or_default(); // the first error is told
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the agent's files are our own, and its modes hold for us as well.
+    fn is_ours(&self) -> bool {
+        matches!(self.identity, Identity::Single { .. })
     }
 
     fn link(&mut self, handle: &OwnedFd, entry: Entry) -> Result<(), StateError> {
@@ -141,13 +175,20 @@ impl Saving<'_, '_> {
     }
 
     /// A file that was looked at is what is opened, whatever stands at its path by now.
-    fn file(&mut self, handle: &OwnedFd, entry: Entry) -> Result<(), StateError> {
-        let open = at(reopen(handle, OFlags::RDONLY), &entry.path)?;
+    fn file(&mut self, handle: &OwnedFd, entry: Entry, mode: Mode) -> Result<(), StateError> {
+        let is_closed = self.is_ours() && !mode.contains(Mode::RUSR);
+        if is_closed {
+            at(open_up(handle, mode, Mode::RUSR), &entry.path)?;
+        }
+        let (open, words) = (reopen(handle, OFlags::RDONLY), self.words(handle));
+        if is_closed {
+            at(set_mode(handle, mode), &entry.path)?;
+        }
+        let open = at(open, &entry.path)?;
         let bytes = at(fstat(&open), &entry.path)?.st_size as u64;
         if bytes > self.most_bytes - self.saved.bytes {
             return Err(self.too_large(&entry.path));
         }
-        let words = self.words(handle);
         let entry = Entry { bytes, words, ..entry };
         self.begin(&entry)?;
         self.content(&mut File::from(open), &entry)
@@ -201,6 +242,17 @@ impl Saving<'_, '_> {
     fn too_large(&self, path: &[u8]) -> StateError {
         StateError::TooLarge { path: escaped(path), most_bytes: self.most_bytes }
     }
+}
+
+/// Takes the rights to a folder away again. Where it has gone meanwhile there is nothing to close.
+fn close(tree: BorrowedFd<'_>, level: &Level) {
+    if let (Some(mode), Ok(handle)) = (level.closed, beneath::open(tree, &level.folder, OFlags::PATH | OFlags::DIRECTORY)) {
+        set_mode(&handle, mode).unwrap_or_default();
+    }
+}
+
+fn mode_of(status: &Stat) -> Mode {
+    Mode::from_raw_mode(status.st_mode & 0o7777)
 }
 
 /// A path as it stands in the tar.

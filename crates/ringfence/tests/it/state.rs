@@ -15,12 +15,18 @@ fn listed(place: &Place) -> Vec<Value> {
 #[test]
 fn what_a_run_leaves_under_a_name_the_next_one_finds() {
     for place in Place::each() {
-        let odd = "echo one > note; echo t > /tmp/t; ln -s /etc/passwd out; echo 1 > $'new\\nline'; echo 2 > $'bad\\xff'; mkfifo pipe";
+        let odd = "echo one > note; echo t > /tmp/t; ln -s /etc/passwd out; echo 1 > $'new\\nline'; echo 2 > $'bad\\xff'; mkfifo pipe; \
+            mkdir shut; echo c > shut/closed; chmod 000 shut/closed shut";
         for storage in ["memory", "disk"] {
             assert_eq!(place.bash(&["--state", storage, "--storage", storage], odd).status, 0);
-            let look = "cat note /tmp/t $'new\\nline' $'bad\\xff'; readlink out; test ! -e pipe; stat -c %U:%a note /tmp";
+            let look = "cat note /tmp/t $'new\\nline' $'bad\\xff'; readlink out; test ! -e pipe; stat -c %U:%a note /tmp shut; \
+                chmod 700 shut; stat -c %a shut/closed; chmod 400 shut/closed; cat shut/closed";
             let (report, status) = place.report(&["--state", storage, "--storage", storage], &["bash", "-c", look]);
-            assert_eq!((&report["stdout"], status), (&json!("one\nt\n1\n2\n/etc/passwd\nagent:644\nagent:1777\n"), 0), "{report}");
+            assert_eq!(
+                (&report["stdout"], status),
+                (&json!("one\nt\n1\n2\n/etc/passwd\nagent:644\nagent:1777\nagent:0\n0\nc\n"), 0),
+                "{report}"
+            );
             assert_eq!((&report["state"]["name"], report["state"]["saved"].as_array().map(Vec::len)), (&json!(storage), Some(1)));
         }
         let names: Vec<Value> = listed(&place).into_iter().map(|row| row["name"].clone()).collect();
