@@ -23,6 +23,8 @@ fn cr_11_a_number_that_passed_to_another_process_is_not_killed() {
         eventually("start of the sleepers", || sleepers(&mark).len() == 2);
         kill_process(Pid::from_child(&run), Signal::KILL).unwrap();
         run.wait().unwrap();
+        // No number passes to another process within one tick of the clock that starts are told by.
+        std::thread::sleep(Duration::from_millis(20));
         let mut other = place.command("/bin/sleep").arg("600").spawn().unwrap();
         let live = fs::read_dir(place.home().join("live")).unwrap().next().unwrap().unwrap().path();
         let mut traces: Value = serde_json::from_str(&fs::read_to_string(&live).unwrap()).unwrap();
@@ -47,6 +49,8 @@ fn cr_13_a_killed_supervisor_takes_everything_along() {
         run.wait().unwrap();
         eventually("death of the tree", || sleepers(&mark).is_empty());
         assert!(killed_at.elapsed() < Duration::from_secs(1), "{:?}", killed_at.elapsed());
+        assert_eq!(place.ringfence(&["run", "--", "true"]).status, 0);
+        place.assert_clean();
     }
 }
 
