@@ -15,6 +15,7 @@ use ringfence_policy::{AgentId, TenantName};
 use ringfence_store::{Clients, Home, KeyKind, NewKey};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{interval, timeout};
@@ -56,6 +57,7 @@ impl Server {
     /// A public address without TLS, an address or a home that another has, and files that others can read are refused.
     pub fn bind(runner: Runner, options: &ServeOptions) -> Result<Self, ServeError> {
         options.check()?;
+        take_all_descriptors();
         let tls = options.tls.as_ref().map(acceptor).transpose()?;
         let lock = lock(runner.home())?;
         let mut clients = Clients::open(runner.home())?;
@@ -156,6 +158,14 @@ async fn sweep(serving: Arc<Serving>) {
         // What failed is in the log, and tried again.
         drop(serving.blocking(|serving| serving.clients(Clients::sweep)).await);
     }
+}
+
+/// Raises the number of descriptors to the most that this process may have: a session needs six, and what is usual does for 150 of them. Programs inside
+/// have the limit of their profile.
+fn take_all_descriptors() {
+    let held = getrlimit(Resource::Nofile);
+    // A server with fewer has room for fewer sessions, and says so when there is none.
+    setrlimit(Resource::Nofile, Rlimit { current: held.maximum, maximum: held.maximum }).unwrap_or_default();
 }
 
 /// One server a home: the lock goes with the process, however that ends.

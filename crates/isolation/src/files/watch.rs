@@ -5,13 +5,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
-use rustix::fs::{FileType, Mode, OFlags, openat};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use super::error::AtPath;
 use super::read::open_folder;
 use super::{FileError, Files, Last, is_kept};
 use crate::text::OsText;
+use crate::workspace::beneath;
 
 /// Folders that one watch covers at most.
 const MOST_FOLDERS: usize = 8192;
@@ -44,8 +45,10 @@ pub struct FileEvent {
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
-    /// The folders by the kernel's number of each: relative path, and the descriptor from which it is opened.
-    folders: BTreeMap<i32, (OsText, OwnedFd)>,
+    /// The folder itself. Those in it are opened from here when they are looked at, for descriptors are few.
+    root: OwnedFd,
+    /// The relative paths of the folders, by the kernel's number of each.
+    folders: BTreeMap<i32, OsText>,
     is_recursive: bool,
     path: OsText,
 }
@@ -62,10 +65,10 @@ impl Files {
     pub fn watch(&self, path: &OsText, is_recursive: bool) -> Result<Watch, FileError> {
         let _rights = self.rights()?;
         let path = self.absolute(path)?;
-        let folder = open_folder(&self.handle(&path, Last::Followed).at(&path)?, &path)?;
+        let root = open_folder(&self.handle(&path, Last::Followed).at(&path)?, &path)?;
         let inotify = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).at(&path)?;
-        let mut watch = Watch { inotify, folders: BTreeMap::new(), is_recursive, path };
-        watch.add(OsText::from(""), folder)?;
+        let mut watch = Watch { inotify, root, folders: BTreeMap::new(), is_recursive, path };
+        watch.add(OsText::from(""))?;
         Ok(watch)
     }
 
@@ -78,25 +81,22 @@ impl Files {
                 watch.folders.remove(&seen.folder);
                 continue;
             };
-            let Some((at, folder)) = watch.folders.get(&seen.folder) else { continue };
+            let Some(at) = watch.folders.get(&seen.folder) else { continue };
             let name = below(at, &seen.name);
             let is_new = watch.is_recursive && seen.is_folder && change == FileChange::Create;
-            let made = is_new.then(|| openat(folder, seen.name.as_slice(), FOLDER, Mode::empty()));
             events.push(FileEvent { name: name.clone(), change });
             if seen.is_folder && matches!(change, FileChange::Remove | FileChange::Rename) {
                 watch.forget(&name)?;
             }
-            if let Some(Ok(made)) = made {
+            if is_new {
                 // What came into it before it was watched is told as if it had been.
-                let found = watch.add(name, made)?;
+                let found = watch.add(name)?;
                 events.extend(found.into_iter().flat_map(Found::events));
             }
         }
         Ok(events)
     }
 }
-
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// One word of the kernel's; without a change it is that the folder is watched no more, because it is gone.
 struct Seen {
@@ -121,11 +121,12 @@ impl Found {
 
 impl Watch {
     /// Adds a folder and, in a recursive watch, those in it. Each is watched before it is looked into, so that nothing is missed between the two; answers
-    /// with what a recursive watch found.
-    fn add(&mut self, relative: OsText, folder: OwnedFd) -> Result<Vec<Found>, FileError> {
+    /// with what a recursive watch found. One that has gone by then, or that leads elsewhere, is passed over.
+    fn add(&mut self, relative: OsText) -> Result<Vec<Found>, FileError> {
         let mut found = Vec::new();
-        let mut waiting = vec![(relative, folder)];
-        while let Some((at, folder)) = waiting.pop() {
+        let mut waiting = vec![relative];
+        while let Some(at) = waiting.pop() {
+            let Some(folder) = self.open(&at)? else { continue };
             if self.folders.len() >= MOST_FOLDERS {
                 return Err(FileError::TooMany { path: self.path.escaped(), most: MOST_FOLDERS });
             }
@@ -134,24 +135,29 @@ impl Watch {
             if self.is_recursive {
                 for (name, kind) in crate::workspace::list(&folder).at(&self.path)? {
                     found.push(Found { name: below(&at, &name), is_file: kind == FileType::RegularFile });
-                    if kind == FileType::Directory
-                        && let Ok(inside) = openat(&folder, name.as_slice(), FOLDER, Mode::empty())
-                        && is_kept(&inside)
-                    {
-                        waiting.push((below(&at, &name), inside));
+                    if kind == FileType::Directory {
+                        waiting.push(below(&at, &name));
                     }
                 }
             }
-            self.folders.insert(number, (at, folder));
+            self.folders.insert(number, at);
         }
         Ok(found)
     }
 
-    /// A folder that has gone, and those that were in it, are watched no more: held open, none of them would ever be free.
+    fn open(&self, at: &OsText) -> Result<Option<OwnedFd>, FileError> {
+        match beneath::open(self.root.as_fd(), at.as_bytes(), OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(folder) => Ok(Some(folder).filter(|folder| at.as_bytes().is_empty() || is_kept(folder))),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS | Errno::XDEV) => Ok(None),
+            Err(errno) => Err(errno).at(&self.path),
+        }
+    }
+
+    /// A folder that has gone, and those that were in it, are watched no more.
     fn forget(&mut self, name: &OsText) -> Result<(), FileError> {
         let inside = [name.as_bytes(), b"/"].concat();
         let is_gone = |at: &OsText| at == name || at.as_bytes().starts_with(&inside);
-        let gone: Vec<i32> = self.folders.iter().filter(|(_, (at, _))| is_gone(at)).map(|(number, _)| *number).collect();
+        let gone: Vec<i32> = self.folders.iter().filter(|(_, at)| is_gone(at)).map(|(number, _)| *number).collect();
         for number in gone {
             self.folders.remove(&number);
             match remove_watch(&self.inotify, number) {

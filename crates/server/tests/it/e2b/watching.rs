@@ -6,12 +6,13 @@ use super::wire::Sandbox;
 use crate::rig::Rig;
 
 fn create(sandbox: &Sandbox<'_>, body: &Value) -> String {
-    sandbox.call("filesystem.Filesystem/CreateWatcher", body).json()["watcherId"].as_str().unwrap().to_owned()
+    let made = sandbox.call("filesystem.Filesystem/CreateWatcher", body).json();
+    made["watcherId"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
 }
 
 fn events(sandbox: &Sandbox<'_>, id: &str) -> Vec<(String, String)> {
     let told = sandbox.call("filesystem.Filesystem/GetWatcherEvents", &json!({"watcherId": id})).json();
-    told["events"].as_array().unwrap().iter().map(word).collect()
+    told["events"].as_array().unwrap_or_else(|| panic!("{told}")).iter().map(word).collect()
 }
 
 fn word(event: &Value) -> (String, String) {
