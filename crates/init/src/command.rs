@@ -39,43 +39,37 @@ pub(crate) struct Given<'f> {
     pub(crate) control: &'f OwnedFd,
 }
 
-/// A command from its fork to its end.
-#[derive(Debug)]
-pub(crate) struct Child {
-    /// The supervisor's name for it.
-    pub(crate) id: u32,
-    pub(crate) pid: Pid,
-    /// What it says if it cannot execute; closed by executing.
-    heard: OwnedFd,
-}
-
-impl Child {
-    /// Once it has ended: why it never ran its program, if it did not.
-    pub(crate) fn why_not(&self) -> Option<Failed> {
-        let mut words = [0; 256];
-        let length = rustix::io::retry_on_intr(|| rustix::io::read(&self.heard, &mut words)).unwrap_or_default();
-        decode(&words[..length])
-    }
-}
-
 impl Program {
     pub(crate) fn prepare(blueprint: &Blueprint) -> Result<Self, Failure> {
         let filter = (!blueprint.is_inits_filter).then(|| blueprint.filter.clone());
         Ok(Self { ids: blueprint.ids, limits: blueprint.limits.clone(), rules: ruleset(blueprint)?, filter })
     }
 
-    /// Forks; the child executes. Nobody waits for that: a command that already runs can stop the child before it executes, and must not stop init with
-    /// it, and a program that runs is not interrupted to hear that it does.
-    pub(crate) fn start(&self, given: &Given<'_>) -> Result<Child, Failed> {
+    /// Forks and executes; answers once the program runs, or with what failed.
+    ///
+    /// `patience` waits until the child has said something, or until there is a better reason to go on: a command that already runs can stop the
+    /// child before it executes, and must not stop init with it.
+    pub(crate) fn start(&self, given: &Given<'_>, patience: &dyn Fn(&OwnedFd) -> Result<(), Errno>) -> Result<Pid, Failed> {
         let start = |act| move |errno| Failure::new(act, errno).into_wire();
-        let (heard, said) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(start("make a pipe"))?;
+        let (heard, said) = pipe_with(PipeFlags::CLOEXEC).map_err(start("make a pipe"))?;
         let Some(pid) = sys::process::fork().map_err(start("fork"))? else {
             let failed = self.become_program(given).into_wire();
             // If even this cannot be said, the exit status below says that something failed.
             crate::view::write_all(&said, &encode(&failed).unwrap_or_default()).unwrap_or_default();
             sys::process::exit_now(127)
         };
-        Ok(Child { id: given.id, pid, heard })
+        drop(said);
+        if let Err(errno) = patience(&heard) {
+            // It is reaped like any other that ends.
+            sys::process::kill(pid, libc::SIGKILL).unwrap_or_default();
+            return Err(start("hear from the child")(errno));
+        }
+        let mut words = [0; 256];
+        let length = rustix::io::retry_on_intr(|| rustix::io::read(&heard, &mut words)).map_err(start("hear from the child"))?;
+        match decode(&words[..length]) {
+            Some(failed) => Err(failed),
+            None => Ok(pid),
+        }
     }
 
     /// In the child; returns only on failure.

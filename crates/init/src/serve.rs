@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, WaitOptions, wait};
 
-use crate::command::{Child, Given, Program};
+use crate::command::{Given, Program};
 use crate::failure::{At, Failure};
 use crate::links::{read_all, receive, send};
 use crate::{confine, sys, view};
@@ -38,12 +38,15 @@ fn next_build(control: &OwnedFd) -> Result<Option<(Blueprint, Vec<OwnedFd>)>, Fa
     }
 }
 
+/// How long a child may take from its start to its program. One of the same user can stop it, and must not stop init with it.
+const START: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
 struct Server<'a> {
     control: &'a OwnedFd,
     program: Program,
     clock: Clock,
-    /// Commands that run.
-    running: Vec<Child>,
+    /// Commands that run: their process and their name.
+    running: Vec<(Pid, u32)>,
     /// The command with which the sandbox ends.
     last: Option<u32>,
     /// Its name and its end; everything else was killed then.
@@ -97,14 +100,13 @@ impl Server<'_> {
     fn execute(&mut self, id: u32, is_last: bool, descriptors: &[OwnedFd]) -> Result<(), Failure> {
         let (execution, streams) = descriptors.split_first().ok_or(Errno::PROTO).at("take an order")?;
         let given = Given { id, execution, streams, control: self.control };
-        match self.program.start(&given) {
-            Ok(child) => {
-                let pid = child.pid.as_raw_nonzero().get();
-                self.running.push(child);
+        match self.program.start(&given, &|heard| self.clock.wait_for(heard, self.control)) {
+            Ok(pid) => {
+                self.running.push((pid, id));
                 self.last = self.last.or(is_last.then_some(id));
                 match is_last {
                     true => Ok(()),
-                    false => self.report(&Report::Started { id, pid }),
+                    false => self.report(&Report::Started { id, pid: pid.as_raw_nonzero().get() }),
                 }
             }
             Err(failed) => self.report(&Report::NotStarted { id, failed }),
@@ -113,11 +115,8 @@ impl Server<'_> {
 
     /// A command that is not there has ended meanwhile, which is reported.
     fn signal(&self, id: u32, signal: i32) {
-        if let Some(child) = self.running.iter().find(|child| child.id == id) {
-            match sys::process::kill_group(child.pid, signal) {
-                Err(Errno::SRCH) => sys::process::kill(child.pid, signal).unwrap_or_default(), // it has no group of its own yet
-                sent => sent.unwrap_or_default(),
-            }
+        if let Some((pid, _)) = self.running.iter().find(|(_, running)| *running == id) {
+            sys::process::kill_group(*pid, signal).unwrap_or_default();
         }
     }
 
@@ -143,13 +142,8 @@ impl Server<'_> {
     }
 
     fn note_end(&mut self, pid: Pid, status: i32) -> Result<(), Failure> {
-        let Some(at) = self.running.iter().position(|child| child.pid == pid) else { return Ok(()) };
-        let child = self.running.swap_remove(at);
-        let id = child.id;
-        if let Some(failed) = child.why_not() {
-            self.last = self.last.filter(|last| *last != id);
-            return self.report(&Report::NotStarted { id, failed });
-        }
+        let Some(at) = self.running.iter().position(|(running, _)| *running == pid) else { return Ok(()) };
+        let (_, id) = self.running.swap_remove(at);
         if self.last != Some(id) {
             return self.report(&Report::Ended { id, status });
         }
@@ -187,6 +181,15 @@ impl Clock {
     fn remaining(&self) -> Timespec {
         let left = self.ends_at.saturating_sub(sys::process::now_ms());
         Timespec { tv_sec: (left / 1000) as i64, tv_nsec: (left % 1000 * 1_000_000) as i64 }
+    }
+
+    /// Waits until `heard` has something, but not past the end of the time, of our patience or of the supervisor.
+    fn wait_for(&self, heard: &OwnedFd, control: &OwnedFd) -> Result<(), Errno> {
+        let mut waiting = [PollFd::new(heard, PollFlags::IN), PollFd::new(control, PollFlags::empty())];
+        let left = self.remaining();
+        let patience = if left.tv_sec < START.tv_sec { left } else { START };
+        rustix::io::retry_on_intr(|| poll(&mut waiting, Some(&patience)))?;
+        if waiting[0].revents().is_empty() { Err(Errno::TIMEDOUT) } else { Ok(()) }
     }
 
     fn is_up(&self) -> bool {

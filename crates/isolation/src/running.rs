@@ -21,12 +21,8 @@ pub(crate) struct Running<'a> {
     pub(crate) pipes: [Option<OwnedFd>; 2],
     pub(crate) captures: [Capture<'a>; 2],
     pub(crate) budget: Budget,
-    /// Init has said so. Nothing is read before, so that nobody hears what a command says before that it runs.
+    /// Init has said so, or that it could not be. Nothing is read before, so that nobody hears what a command says before that it runs.
     pub(crate) is_started: bool,
-    /// Whether it has a terminal that is not there yet.
-    pub(crate) awaits_terminal: bool,
-    /// Its process, while nobody can be told of it: what would be fed to a terminal that is not there would be lost.
-    pub(crate) untold: Option<i32>,
     pub(crate) end: Option<End>,
     /// Why output could not be passed on, when that was not the reader's own wish.
     pub(crate) fault: Option<Errno>,
@@ -41,22 +37,10 @@ impl Running<'_> {
         self.read_pipes();
     }
 
-    /// It has a process, which is told of as soon as it can be fed.
+    /// It runs its program.
     pub(crate) fn started(&mut self, pid: i32) {
         self.is_started = true;
-        match self.awaits_terminal {
-            true => self.untold = Some(pid),
-            false => self.captures[0].started(pid),
-        }
-    }
-
-    /// Its terminal is there.
-    pub(crate) fn connect(&mut self, master: OwnedFd) -> Result<(), Errno> {
-        self.stdin = Some(StdinPump::into(rustix::io::fcntl_dupfd_cloexec(&master, 0)?));
-        self.pipes[0] = Some(master);
-        self.awaits_terminal = false;
-        self.untold.take().into_iter().for_each(|pid| self.captures[0].started(pid));
-        Ok(())
+        self.captures[0].started(pid);
     }
 
     /// What must be ready before this command's streams can move on.

@@ -249,8 +249,6 @@ impl<'a> Sandbox<'a> {
             captures: [streams.stdout, streams.stderr],
             budget: Budget::of(self.output_bytes),
             is_started: is_last, // of the last one nothing is said
-            awaits_terminal: !has_pipes,
-            untold: None,
             end: None,
             fault: None,
         });
@@ -404,7 +402,11 @@ impl<'a> Sandbox<'a> {
     /// A command's terminal is there.
     fn connect(&mut self, id: u32, master: OwnedFd) -> Result<(), Errno> {
         rustix::io::ioctl_fionbio(&master, true)?;
-        self.running.iter_mut().find(|r| r.id == id).map_or(Ok(()), |running| running.connect(master))
+        if let Some(running) = self.running.iter_mut().find(|r| r.id == id) {
+            running.stdin = Some(StdinPump::into(rustix::io::fcntl_dupfd_cloexec(&master, 0)?));
+            running.pipes[0] = Some(master);
+        }
+        Ok(())
     }
 
     fn set_end(&mut self, id: u32, end: End) {

@@ -71,7 +71,7 @@ pub enum Report {
     },
     /// The sandbox stands, confined, and commands may come; with descriptors of the folders that are handed out, then of the doors.
     Standing,
-    /// A command that is not the last has a process, which is about to run its program.
+    /// A command that is not the last runs its program.
     Started {
         /// Which.
         id: u32,
@@ -85,7 +85,7 @@ pub enum Report {
     },
     /// A socket, as it was asked for; without a descriptor if none can be had.
     Socket,
-    /// A command could not be started: it never ran its program. This may come after [`Started`](Self::Started), and nothing comes after it.
+    /// A command could not be started.
     NotStarted {
         /// Which.
         id: u32,

@@ -116,8 +116,6 @@ fn told_whole(sandbox: Arc<Sandbox>, waiting: Batch, end: CommandEnd, line: Line
         Ok(event) if !sandbox.session.is_over() && !end.is_out_of_time => rpc::whole(waiting, &json!({ "event": { "end": event } })),
         Ok(_) | Err(_) => {
             let (outgoing, response) = Outgoing::new(line);
-            // One that never ran its program never started, as clients see it.
-            let waiting = if matches!(end.end, RunEnd::Failed { .. }) { Batch::default() } else { waiting };
             tokio::spawn(async move { last_words(&sandbox, outgoing, waiting, &end).await });
             response
         }
