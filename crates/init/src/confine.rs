@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use ringfence_wire::{Blueprint, Setting};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
 
 use crate::failure::{At, Failure};
 use crate::sys;
