@@ -267,6 +267,34 @@ async fn a_session_is_kept_while_it_goes_on_and_others_begin_with_it() {
     assert_eq!(listed.iter().map(|state| (&state.id, state.used_at > state.created_at)).collect::<Vec<_>>(), [(&snapshot.id, true)]);
 }
 
+/// One at a time: the end waits for a snapshot that is under way, which then stands on record too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_paused_while_it_is_saved_is_kept_twice() {
+    let (place, sessions, _runner) = sessions(place());
+    let sessions = Arc::new(sessions);
+    let session = sessions.create(session_request(&place, None)).await.unwrap();
+    said(&session, "head -c 40M /dev/urandom > big; echo x > shut; chmod 000 shut").await;
+    let (saving, saved) = (sessions.clone(), session.clone());
+    let saving = tokio::spawn(async move { saving.snapshot(&saved, serde_json::Value::Null).await });
+    let is_under_way = || {
+        let names = std::fs::read_dir(place.home.root().join("states")).unwrap().flatten();
+        names.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("draft-"))
+    };
+    while !is_under_way() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let report = session.pause(serde_json::Value::Null).await.unwrap().unwrap();
+    assert_eq!(report.end, RunEnd::Closed { by: ClosedBy::Pause });
+    assert!(saving.is_finished(), "it ended before what was saved of it was whole");
+    saving.await.unwrap().unwrap();
+    let kinds: Vec<String> = place
+        .events(session.run.as_str())
+        .into_iter()
+        .filter_map(|event| if let Event::StateSaved { kind, .. } = event { Some(kind) } else { None })
+        .collect();
+    assert_eq!(kinds, ["snapshot", "paused"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_session_goes_on_in_another_run() {
     let (place, sessions, runner) = sessions(place());

@@ -125,6 +125,8 @@ impl Keeper for SessionKeeper {
         }
         let end = keeping.until_over();
         session.set_over();
+        drop(keeping); // whoever still asks for something hears that it is over
+        session.wait_until_saved();
         end
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use ringfence_evidence::{ClosedBy, Event};
@@ -93,7 +93,8 @@ pub struct Session {
     /// What is said of its files when it is paused.
     kept_about: Mutex<serde_json::Value>,
     /// Whether it is being saved.
-    is_saving: AtomicBool,
+    is_saving: Mutex<bool>,
+    saved: Condvar,
     pauses_at_timeout: AtomicBool,
     state: Mutex<State>,
     over: watch::Sender<bool>,
@@ -133,7 +134,8 @@ impl Session {
             contexts: Contexts::default(),
             said,
             kept_about: Mutex::default(),
-            is_saving: AtomicBool::new(false),
+            is_saving: Mutex::new(false),
+            saved: Condvar::new(),
             pauses_at_timeout: AtomicBool::new(false),
             state: Mutex::new(state),
             over: watch::Sender::new(false),
@@ -298,10 +300,16 @@ impl Session {
     /// The right to save it: one at a time.
     pub(crate) fn begin_saving(self: &Arc<Self>) -> Result<Saving, SessionError> {
         self.check_may_be_kept()?;
-        match self.is_saving.swap(true, Ordering::AcqRel) {
+        match std::mem::replace(&mut *self.is_saving.lock().unwrap_or_else(PoisonError::into_inner), true) {
             false => Ok(Saving(self.clone())),
             true => Err(SessionError::Failed { act: "save the session", source: std::io::Error::other("it is being saved already") }),
         }
+    }
+
+    /// Waits until nobody saves it any more: two at once would see each other's steps, and what is saved stands on record before that is sealed.
+    pub(crate) fn wait_until_saved(&self) {
+        let is_saving = self.is_saving.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.saved.wait_while(is_saving, |is_saving| *is_saving));
     }
 
     fn check_may_be_kept(&self) -> Result<(), SessionError> {
@@ -391,7 +399,8 @@ pub(crate) struct Saving(Arc<Session>);
 
 impl Drop for Saving {
     fn drop(&mut self) {
-        self.0.is_saving.store(false, Ordering::Release);
+        *self.0.is_saving.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.saved.notify_all();
     }
 }
 

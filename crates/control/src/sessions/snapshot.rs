@@ -26,9 +26,7 @@ impl Sessions {
         let saved = tokio::task::spawn_blocking(move || save(&runner, &session, &trees, about, saving)).await;
         saved.map_err(|error| failed(io::Error::other(error)))?
     }
-}
 
-impl Sessions {
     /// Ends a session and keeps its files, with `about`; answers as [`close`](Session::close).
     ///
     /// # Errors

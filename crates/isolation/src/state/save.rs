@@ -86,14 +86,14 @@ impl Saving<'_, '_> {
     fn tree(&mut self, name: &str, tree: BorrowedFd<'_>) -> Result<(), StateError> {
         let mut levels: Vec<Level> = self.entry(name, tree, Vec::new())?.into_iter().collect();
         let walked = self.walk(name, tree, &mut levels);
-        levels.iter().rev().for_each(|level| close(tree, level)); // where it broke off
-        walked
+        let left = levels.iter().rev().map(|level| close(name, tree, level)); // where it broke off
+        left.fold(walked, Result::and)
     }
 
     fn walk(&mut self, name: &str, tree: BorrowedFd<'_>, levels: &mut Vec<Level>) -> Result<(), StateError> {
         while let Some(level) = levels.last_mut() {
             let Some((entry, _)) = level.names.next() else {
-                levels.pop().iter().for_each(|level| close(tree, level));
+                levels.pop().iter().try_for_each(|level| close(name, tree, level))?;
                 continue;
             };
             if level.folder.len() + entry.len() >= MOST_PATH {
@@ -157,7 +157,7 @@ impl Saving<'_, '_> {
             Ok(names) => Ok(Some(Level { folder: path, names: names.into_iter(), closed: is_closed.then_some(mode) })),
             Err(error) => {
                 if is_closed {
-                    set_mode(handle, mode).unwrap_or_default(); // the first error is told
+                    set_mode(handle, mode).unwrap_or_default(); // the save has failed, and says by what
                 }
                 Err(error)
             }
@@ -245,9 +245,11 @@ impl Saving<'_, '_> {
 }
 
 /// Takes the rights to a folder away again. Where it has gone meanwhile there is nothing to close.
-fn close(tree: BorrowedFd<'_>, level: &Level) {
-    if let (Some(mode), Ok(handle)) = (level.closed, beneath::open(tree, &level.folder, OFlags::PATH | OFlags::DIRECTORY)) {
-        set_mode(&handle, mode).unwrap_or_default();
+fn close(name: &str, tree: BorrowedFd<'_>, level: &Level) -> Result<(), StateError> {
+    let Some(mode) = level.closed else { return Ok(()) };
+    match beneath::open(tree, &level.folder, OFlags::PATH | OFlags::DIRECTORY) {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
+        opened => at(opened.and_then(|handle| set_mode(&handle, mode)), &named(name, &level.folder)),
     }
 }
 
