@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use ringfence_evidence::{Digest, canonical};
 use ringfence_isolation::{
@@ -79,7 +80,8 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Pool {
     shared: Arc<Shared>,
-    wants: Mutex<Sender<Digest>>,
+    /// The way to the thread that makes them, and the thread; none once the pool is closed.
+    filling: Mutex<Option<(Sender<Digest>, JoinHandle<()>)>>,
 }
 
 impl Pool {
@@ -88,15 +90,20 @@ impl Pool {
         let (wants, wanted) = channel();
         let shared = Arc::new(Shared { home, host, most, kinds: Mutex::default(), is_closed: AtomicBool::new(false) });
         let filling = shared.clone();
-        std::thread::Builder::new().name("pool".into()).spawn(move || filling.fill(&wanted))?;
-        Ok(Self { shared, wants: Mutex::new(wants) })
+        let filling = std::thread::Builder::new().name("pool".into()).spawn(move || filling.fill(&wanted))?;
+        Ok(Self { shared, filling: Mutex::new(Some((wants, filling))) })
     }
 
-    /// Takes every sandbox away that nobody has; no more are made.
+    /// Takes every sandbox away that nobody has, also the one that is being made; no more are made.
     pub(crate) fn close(&self) {
         self.shared.is_closed.store(true, Ordering::Release);
         let kinds = std::mem::take(&mut *self.shared.kinds());
         drop(kinds);
+        let filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((wants, thread)) = filling {
+            drop(wants); // nobody wants anything any more: with that it ends
+            thread.join().unwrap_or_default();
+        }
     }
 
     /// A sandbox of this plan, if one is there. The next one is made in any case.
@@ -104,7 +111,9 @@ impl Pool {
         let key = key(plan)?;
         let parked = self.shared.take(key, pattern);
         // Where the thread is gone there is no pool any more.
-        self.wants.lock().unwrap_or_else(PoisonError::into_inner).send(key).unwrap_or_default();
+        if let Some((wants, _)) = &*self.filling.lock().unwrap_or_else(PoisonError::into_inner) {
+            wants.send(key).unwrap_or_default();
+        }
         parked
     }
 }
