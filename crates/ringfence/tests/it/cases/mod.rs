@@ -86,15 +86,21 @@ const HARMLESS: [&str; 22] = [
     "SBX-057", "SBX-085", "SBX-090", "SBX-091", "SBX-098", "SBX-100", "SBX-101", "SBX-140", "SBX-142", "SBX-143",
 ];
 
+/// Some cases are races, which a host without a fence loses in one try out of a few.
+const TRIES: usize = 20;
+
 /// What cannot be told from a good outcome where there is no fence is no case.
 #[test]
 fn outside_the_rig_sees_what_it_looks_for() {
     let (shared, cases) = (Shared::start(), cases());
     let harmless: Vec<&Case> = cases.iter().filter(|case| HARMLESS.contains(&case.id.as_str())).collect();
     let unseen = side_by_side(&harmless, 2, |case| {
-        let rig = Rig::build(case, Place::new(User::Ordinary), &shared);
-        let played = play::play_outside(case, &rig);
-        judge::faults(case, &rig, &played).is_none().then(|| format!("{} {played:?}", case.id))
+        let right = || {
+            let rig = Rig::build(case, Place::new(User::Ordinary), &shared);
+            let played = play::play_outside(case, &rig);
+            judge::faults(case, &rig, &played).is_none().then(|| format!("{} {played:?}", case.id))
+        };
+        (0..TRIES).map_while(|_| right()).nth(TRIES - 1)
     });
     let unseen: Vec<String> = unseen.into_iter().flatten().collect();
     assert!(unseen.is_empty(), "right without a fence:\n{}", unseen.join("\n"));
